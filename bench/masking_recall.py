@@ -87,8 +87,12 @@ def table(tallies: dict[str, Tally], heading: str, *, rest: bool = False) -> str
         return f"{total - good if rest else good} of {total}" + ("" if rest or not total else f" = {good / total:.3f}")
 
     rows = [f"| {family} | {cell(tally.open)} | {cell(tally.held_out)} |" for family, tally in tallies.items()]
-    totals = [[sum(getattr(tally, half)[at] for tally in tallies.values()) for at in (0, 1)] for half in ("open", "held_out")]
-    return "\n".join((f"| {heading} | open | held out |", "|---|---|---|", *rows, f"| all | {cell(totals[0])} | {cell(totals[1])} |"))
+    totals = [
+        [sum(getattr(tally, half)[at] for tally in tallies.values()) for at in (0, 1)] for half in ("open", "held_out")
+    ]
+    return "\n".join(
+        (f"| {heading} | open | held out |", "|---|---|---|", *rows, f"| all | {cell(totals[0])} | {cell(totals[1])} |")
+    )
 
 
 def main(*, smoke: bool, misses: int, only: str) -> None:
@@ -96,7 +100,10 @@ def main(*, smoke: bool, misses: int, only: str) -> None:
     result = score(Masker(key=b"bench"), cases, plain_texts(smoke=smoke))
     print(table(result.found, "secrets found, by class"), "\n")
     print(table(result.unspoiled, "texts without a secret that changed", rest=True), "\n")
-    print(f"Of {len(cases)} documents with a secret, {len(result.broken)} no longer parse as JSON or YAML, {len(result.lost)} lost")
+    print(
+        f"Of {len(cases)} documents with a secret, {len(result.broken)} no longer parse as JSON or "
+        f"YAML, {len(result.lost)} lost"
+    )
     print(f"a word next to it, {len(result.unstable)} change when they are masked again.")
     for case in [case for case in result.missed if not case.held_out][:misses]:
         print("\nmissed:", case.family, repr(case.text[:400]))

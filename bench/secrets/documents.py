@@ -43,7 +43,12 @@ def ssm_parameter(rng: random.Random) -> Document:
 def ssm_parameters(rng: random.Random) -> Document:
     first, second = _value(rng), _value(rng)
     rows = [
-        {"Value": first, "ARN": "arn:aws:ssm:eu-west-1:123456789012:parameter/a", "Name": "/a/mail", "Type": "SecureString"},
+        {
+            "Value": first,
+            "ARN": "arn:aws:ssm:eu-west-1:123456789012:parameter/a",
+            "Name": "/a/mail",
+            "Type": "SecureString",
+        },
         {"Name": "/a/level", "Type": "String", "Value": "debug-verbose"},
         {"Name": "/a/db", "Type": "SecureString", "Value": second},
     ]
@@ -53,23 +58,32 @@ def ssm_parameters(rng: random.Random) -> Document:
 def ssm_table(rng: random.Random) -> Document:
     value = _value(rng)
     return Document(
-        f"PARAMETER\tarn:aws:ssm:eu:1:parameter/x\ttext\t/prod/db/password\tSecureString\t{value}\t1", (value,), ("text",)
+        f"PARAMETER\tarn:aws:ssm:eu:1:parameter/x\ttext\t/prod/db/password\tSecureString\t{value}\t1",
+        (value,),
+        ("text",),
     )
 
 
 def ssm_yaml(rng: random.Random) -> Document:
     value = spoken(rng)
-    return Document(f"Name: /prod/mailer\nType: SecureString\nValue: {value}\nVersion: 1\n", (value,), ("mailer",), "yaml")
+    return Document(
+        f"Name: /prod/mailer\nType: SecureString\nValue: {value}\nVersion: 1\n", (value,), ("mailer",), "yaml"
+    )
 
 
 def secrets_manager(rng: random.Random) -> Document:
     value = _value(rng)
     return _json(
         rng,
-        {"ARN": "arn:aws:secretsmanager:eu:1:secret:x", "Name": "prod/db", "SecretString": value, "VersionStages": ["AWSCURRENT"]},
+        {
+            "ARN": "arn:aws:secretsmanager:eu:1:secret:x",
+            "Name": "prod/db",
+            "SecretString": value,
+            "VersionStages": ["AWSCURRENT"],
+        },
         value,
         keep=("prod/db", "AWSCURRENT"),
-    )  # fmt: skip
+    )
 
 
 def secrets_manager_inner(rng: random.Random) -> Document:
@@ -86,24 +100,37 @@ def secret_binary(rng: random.Random) -> Document:
 def key_vault(rng: random.Random) -> Document:
     value = _value(rng)
     address = "https://v1.vault.azure.net/secrets/mailer/4387e9f3d6e14c459867679a90fd0f79"
-    return _json(rng, {"attributes": {"enabled": True}, "value": value, "id": address}, value, keep=("enabled", "secrets/mailer"))  # fmt: skip
+    return _json(
+        rng, {"attributes": {"enabled": True}, "value": value, "id": address}, value, keep=("enabled", "secrets/mailer")
+    )
 
 
 def key_vault_named(rng: random.Random) -> Document:
     value = _value(rng)
-    document = {"contentType": None, "id": "https://v1.vault.azure.net/secrets/db/1", "kid": None, "name": "db", "value": value}
+    document = {
+        "contentType": None,
+        "id": "https://v1.vault.azure.net/secrets/db/1",
+        "kid": None,
+        "name": "db",
+        "value": value,
+    }
     return _json(rng, document, value, keep=("contentType",))
 
 
 def parameter_pairs(rng: random.Random) -> Document:
     value = _value(rng)
-    rows = [{"ParameterKey": "DbPassword", "ParameterValue": value}, {"ParameterKey": "Size", "ParameterValue": "t3.micro"}]
+    rows = [
+        {"ParameterKey": "DbPassword", "ParameterValue": value},
+        {"ParameterKey": "Size", "ParameterValue": "t3.micro"},
+    ]
     return _json(rng, {"Stacks": [{"Parameters": rows}]}, value, keep=("t3.micro", "DbPassword"))
 
 
 def gcp_secret(rng: random.Random) -> Document:
     value = base64.b64encode(spoken(rng).encode()).decode()
-    return _json(rng, {"name": "projects/1/secrets/db/versions/1", "payload": {"data": value, "dataCrc32c": "1"}}, value)
+    return _json(
+        rng, {"name": "projects/1/secrets/db/versions/1", "payload": {"data": value, "dataCrc32c": "1"}}, value
+    )
 
 
 def terraform_state(rng: random.Random) -> Document:
@@ -117,7 +144,8 @@ def terraform_state(rng: random.Random) -> Document:
 
 def terraform_state_show(rng: random.Random) -> Document:
     value = symbols(rng)
-    text = f'# random_password.db:\nresource "random_password" "db" {{\n    id     = "none"\n    length = 16\n    result = "{value}"\n}}\n'
+    text = '# random_password.db:\nresource "random_password" "db" '
+    f'{{\n    id     = "none"\n    length = 16\n    result = "{value}"\n}}\n'
     return Document(text, (value,), ("length = 16",))
 
 
@@ -129,32 +157,52 @@ def terraform_plan(rng: random.Random) -> Document:
 
 def terraform_plan_json(rng: random.Random) -> Document:
     old, new = spoken(rng), spoken(rng)
-    change = {"actions": ["update"], "before": {"master_password": old}, "after": {"master_password": new, "port": 5432}}
+    change = {
+        "actions": ["update"],
+        "before": {"master_password": old},
+        "after": {"master_password": new, "port": 5432},
+    }
     return _json(rng, {"resource_changes": [{"address": "aws_db.x", "change": change}]}, old, new, keep=("5432",))
 
 
 def terraform_output(rng: random.Random) -> Document:
     value = _value(rng)
-    outputs = {"mailer": {"sensitive": True, "type": "string", "value": value}, "size": {"sensitive": False, "type": "string", "value": "t3.micro"}}
+    outputs = {
+        "mailer": {"sensitive": True, "type": "string", "value": value},
+        "size": {"sensitive": False, "type": "string", "value": "t3.micro"},
+    }
     return _json(rng, outputs, value, keep=("t3.micro",))
 
 
 def terraform_key_vault(rng: random.Random) -> Document:
     value = _value(rng)
-    resource = {"type": "azurerm_key_vault_secret", "name": "db", "instances": [{"attributes": {"name": "db", "value": value}}]}
+    resource = {
+        "type": "azurerm_key_vault_secret",
+        "name": "db",
+        "instances": [{"attributes": {"name": "db", "value": value}}],
+    }
     return _json(rng, {"resources": [resource]}, value)
 
 
 def pulumi_secret(rng: random.Random) -> Document:
     value = _value(rng)
-    return _json(rng, {"db": {"value": value, "secret": True}, "region": {"value": "eu-west-1", "secret": False}}, value, keep=("eu-west-1",))  # fmt: skip
+    return _json(
+        rng,
+        {"db": {"value": value, "secret": True}, "region": {"value": "eu-west-1", "secret": False}},
+        value,
+        keep=("eu-west-1",),
+    )
 
 
 def vault_init(rng: random.Random) -> Document:
     keys = [in_base64(rng) for _ in range(3)]
     token = "hvs." + generated(rng) + "abcd1234"
     text = "\n".join(f"Unseal Key {number}: {key}" for number, key in enumerate(keys, 1))
-    return Document(f"{text}\n\nInitial Root Token: {token}\n\nVault initialized with 3 key shares", (*keys, token), ("3 key shares",))
+    return Document(
+        f"{text}\n\nInitial Root Token: {token}\n\nVault initialized with 3 key shares",
+        (*keys, token),
+        ("3 key shares",),
+    )
 
 
 def vault_init_json(rng: random.Random) -> Document:
@@ -173,28 +221,50 @@ def vault_recovery(rng: random.Random) -> Document:
 def vault_read(rng: random.Random) -> Document:
     value = spoken(rng)
     return Document(
-        f"====== Data ======\nKey         Value\n---         -----\npassword    {value}\nusername    bob\n", (value,), ("bob",)
+        f"====== Data ======\nKey         Value\n---         -----\npassword    {value}\nusername    bob\n",
+        (value,),
+        ("bob",),
     )
 
 
 def vault_read_json(rng: random.Random) -> Document:
     value = _value(rng)
-    return _json(rng, {"request_id": "1", "data": {"data": {"db_password": value, "user": "bob"}, "metadata": {"version": 2}}}, value, keep=("bob",))  # fmt: skip
+    return _json(
+        rng,
+        {"request_id": "1", "data": {"data": {"db_password": value, "user": "bob"}, "metadata": {"version": 2}}},
+        value,
+        keep=("bob",),
+    )
 
 
 def vault_approle(rng: random.Random) -> Document:
     value = str(__import__("uuid").UUID(int=rng.getrandbits(128)))
-    return Document(f"Key                   Value\n---                   -----\nsecret_id             {value}\nsecret_id_ttl         0s\n", (value,), ("secret_id_ttl",))
+    return Document(
+        f"Key                   Value\n---                   -----\nsecret_id             "
+        f"{value}\nsecret_id_ttl         0s\n",
+        (value,),
+        ("secret_id_ttl",),
+    )
 
 
 def github_actions(rng: random.Random) -> Document:
     value = _value(rng)
-    return _json(rng, {"variables": [{"key": "MAILER", "value": value, "masked": True, "protected": False}]}, value, keep=("MAILER",))
+    return _json(
+        rng,
+        {"variables": [{"key": "MAILER", "value": value, "masked": True, "protected": False}]},
+        value,
+        keep=("MAILER",),
+    )
 
 
 def azure_devops(rng: random.Random) -> Document:
     value = _value(rng)
-    return _json(rng, {"variables": {"mailer": {"isSecret": True, "value": value}, "level": {"value": "debug-verbose"}}}, value, keep=("debug-verbose",))  # fmt: skip
+    return _json(
+        rng,
+        {"variables": {"mailer": {"isSecret": True, "value": value}, "level": {"value": "debug-verbose"}}},
+        value,
+        keep=("debug-verbose",),
+    )
 
 
 def azure_app_setting(rng: random.Random) -> Document:
@@ -204,7 +274,10 @@ def azure_app_setting(rng: random.Random) -> Document:
 
 def azure_keys(rng: random.Random) -> Document:
     first, second = in_base64(rng), in_base64(rng)
-    rows = [{"keyName": "key1", "permissions": "FULL", "value": first}, {"keyName": "key2", "permissions": "FULL", "value": second}]
+    rows = [
+        {"keyName": "key1", "permissions": "FULL", "value": first},
+        {"keyName": "key2", "permissions": "FULL", "value": second},
+    ]
     return _json(rng, rows, first, second, keep=("FULL",))
 
 
@@ -222,19 +295,32 @@ def ecs_task(rng: random.Random) -> Document:
 def aws_credentials(rng: random.Random) -> Document:
     key = in_base64(rng)[:40]
     token = in_base64(rng) + in_base64(rng)
-    return _json(rng, {"Credentials": {"SecretAccessKey": key, "SessionToken": token, "Expiration": "2026-01-01"}}, key, token, keep=("2026-01-01",))  # fmt: skip
+    return _json(
+        rng,
+        {"Credentials": {"SecretAccessKey": key, "SessionToken": token, "Expiration": "2026-01-01"}},
+        key,
+        token,
+        keep=("2026-01-01",),
+    )
 
 
 def bitwarden(rng: random.Random) -> Document:
     value = _value(rng)
     fields = [{"name": "mailer", "value": value, "type": 1}]
     login = {"username": "bob", "password": spoken(rng), "totp": None}
-    return _json(rng, {"type": 1, "name": "db", "login": login, "fields": fields}, login["password"] or "", keep=("bob",))
+    return _json(
+        rng, {"type": 1, "name": "db", "login": login, "fields": fields}, login["password"] or "", keep=("bob",)
+    )
 
 
 def one_password(rng: random.Random) -> Document:
     value = _value(rng)
-    return _json(rng, {"fields": [{"id": "x", "type": "CONCEALED", "label": "mailer", "value": value}]}, value, keep=("CONCEALED",))
+    return _json(
+        rng,
+        {"fields": [{"id": "x", "type": "CONCEALED", "label": "mailer", "value": value}]},
+        value,
+        keep=("CONCEALED",),
+    )
 
 
 def keepass_xml(rng: random.Random) -> Document:
@@ -244,7 +330,9 @@ def keepass_xml(rng: random.Random) -> Document:
 
 def jenkins_xml(rng: random.Random) -> Document:
     value = generated(rng)
-    return Document(f"<com.x.StringCredentialsImpl><id>db</id><secret>{value}</secret></com.x.StringCredentialsImpl>", (value,))
+    return Document(
+        f"<com.x.StringCredentialsImpl><id>db</id><secret>{value}</secret></com.x.StringCredentialsImpl>", (value,)
+    )
 
 
 def docker_config(rng: random.Random) -> Document:
@@ -259,12 +347,19 @@ def ansible_vars(rng: random.Random) -> Document:
 
 def cloud_init(rng: random.Random) -> Document:
     value = spoken(rng)
-    return Document(f"#cloud-config\nchpasswd:\n  list: |\n    root:{value}\n  expire: false\n", (value,), ("expire",), "yaml")
+    return Document(
+        f"#cloud-config\nchpasswd:\n  list: |\n    root:{value}\n  expire: false\n", (value,), ("expire",), "yaml"
+    )
 
 
 def netplan(rng: random.Random) -> Document:
     value = spoken(rng)
-    return Document(f'wifis:\n  wlan0:\n    access-points:\n      "home":\n        password: "{value}"\n', (value,), ("home",), "yaml")
+    return Document(
+        f'wifis:\n  wlan0:\n    access-points:\n      "home":\n        password: "{value}"\n',
+        (value,),
+        ("home",),
+        "yaml",
+    )
 
 
 def wpa_supplicant(rng: random.Random) -> Document:
@@ -274,22 +369,33 @@ def wpa_supplicant(rng: random.Random) -> Document:
 
 def wireguard(rng: random.Random) -> Document:
     first, second = in_base64(rng), in_base64(rng)
-    text = f"[Interface]\nPrivateKey = {first}\n[Peer]\nPublicKey = {in_base64(rng)}\nPresharedKey = {second}\nAllowedIPs = 10.0.0.0/8"
+    text = f"[Interface]\nPrivateKey = {first}\n[Peer]\nPublicKey = {in_base64(rng)}\nPresharedKey = "
+    f"{second}\nAllowedIPs = 10.0.0.0/8"
     return Document(text, (first, second), ("10.0.0.0/8",))
 
 
 def cisco(rng: random.Random) -> Document:
     value = spoken(rng)
     line = rng.choice(
-        ("username bob privilege 15 password 0 {}", "snmp-server community {} RO", "enable secret 5 {}", " key-string {}",
-         "tacacs-server key {}", "crypto isakmp key {} address 10.0.0.1", "username bob secret {}", "neighbor 10.0.0.1 password {}")
-    )  # fmt: skip
+        (
+            "username bob privilege 15 password 0 {}",
+            "snmp-server community {} RO",
+            "enable secret 5 {}",
+            " key-string {}",
+            "tacacs-server key {}",
+            "crypto isakmp key {} address 10.0.0.1",
+            "username bob secret {}",
+            "neighbor 10.0.0.1 password {}",
+        )
+    )
     return Document(line.format(value), (value,), (line.split()[0],))
 
 
 def maven_settings(rng: random.Random) -> Document:
     value = symbols(rng)
-    return Document(f"<server><id>x</id><username>bob</username><password>{value}</password></server>", (value,), ("bob",))
+    return Document(
+        f"<server><id>x</id><username>bob</username><password>{value}</password></server>", (value,), ("bob",)
+    )
 
 
 def netrc(rng: random.Random) -> Document:
@@ -320,7 +426,11 @@ def otpauth(rng: random.Random) -> Document:
 
 def oauth_form(rng: random.Random) -> Document:
     code, verifier = url_safe(rng), url_safe(rng)
-    return Document(f"grant_type=authorization_code&code={code}&code_verifier={verifier}&client_id=x", (code, verifier), ("client_id=x",))
+    return Document(
+        f"grant_type=authorization_code&code={code}&code_verifier={verifier}&client_id=x",
+        (code, verifier),
+        ("client_id=x",),
+    )
 
 
 def git_credentials(rng: random.Random) -> Document:
@@ -330,24 +440,72 @@ def git_credentials(rng: random.Random) -> Document:
 
 def sql_rows(rng: random.Random) -> Document:
     first, second = spoken(rng), spoken(rng)
-    text = f"INSERT INTO `users` (`id`,`name`,`password`,`mail`) VALUES (1,'bob','{first}','a@b.test'),(2,'eve','{second}','c@d.test');"
+    text = f"INSERT INTO `users` (`id`,`name`,`password`,`mail`) VALUES (1,'bob','{first}',"
+    f"'a@b.test'),(2,'eve','{second}','c@d.test');"
     return Document(text, (first, second), ("a@b.test", "c@d.test", "eve"))
 
 
 def copy_rows(rng: random.Random) -> Document:
     value = spoken(rng)
-    return Document(f"COPY users (id, name, password, mail) FROM stdin;\n1\tbob\t{value}\ta@b.test\n\\.\n", (value,), ("a@b.test",))
+    return Document(
+        f"COPY users (id, name, password, mail) FROM stdin;\n1\tbob\t{value}\ta@b.test\n\\.\n", (value,), ("a@b.test",)
+    )
 
 
 STORES: tuple[Builder, ...] = (
-    ssm_parameter, ssm_parameters, ssm_table, ssm_yaml, secrets_manager, secrets_manager_inner, secret_binary, key_vault,
-    key_vault_named, parameter_pairs, gcp_secret, terraform_state, terraform_state_show, terraform_plan,
-    terraform_plan_json, terraform_output, terraform_key_vault, pulumi_secret, vault_init, vault_init_json,
-    vault_recovery, vault_read, vault_read_json, vault_approle, github_actions, azure_devops, azure_app_setting,
-    azure_keys, azure_primary, ecs_task, aws_credentials, bitwarden, one_password, keepass_xml, jenkins_xml,
-    docker_config, ansible_vars, cloud_init, netplan, wpa_supplicant, wireguard, cisco, maven_settings, netrc, npmrc,
-    pypirc, saml, otpauth, oauth_form, git_credentials, sql_rows, copy_rows,
-)  # fmt: skip
+    ssm_parameter,
+    ssm_parameters,
+    ssm_table,
+    ssm_yaml,
+    secrets_manager,
+    secrets_manager_inner,
+    secret_binary,
+    key_vault,
+    key_vault_named,
+    parameter_pairs,
+    gcp_secret,
+    terraform_state,
+    terraform_state_show,
+    terraform_plan,
+    terraform_plan_json,
+    terraform_output,
+    terraform_key_vault,
+    pulumi_secret,
+    vault_init,
+    vault_init_json,
+    vault_recovery,
+    vault_read,
+    vault_read_json,
+    vault_approle,
+    github_actions,
+    azure_devops,
+    azure_app_setting,
+    azure_keys,
+    azure_primary,
+    ecs_task,
+    aws_credentials,
+    bitwarden,
+    one_password,
+    keepass_xml,
+    jenkins_xml,
+    docker_config,
+    ansible_vars,
+    cloud_init,
+    netplan,
+    wpa_supplicant,
+    wireguard,
+    cisco,
+    maven_settings,
+    netrc,
+    npmrc,
+    pypirc,
+    saml,
+    otpauth,
+    oauth_form,
+    git_credentials,
+    sql_rows,
+    copy_rows,
+)
 
 
 # --------------------------------------------------------------------------- keys
@@ -421,12 +579,20 @@ def jwk_yaml(rng: random.Random) -> Document:
 def service_account(rng: random.Random) -> Document:
     lines = key_lines(rng, 6)
     pem = "-----BEGIN PRIVATE KEY-----\n" + "\n".join(lines) + "\n-----END PRIVATE KEY-----\n"
-    return Document(json.dumps({"type": "service_account", "private_key": pem, "client_email": "a@b.test"}), tuple(lines), ("a@b.test",), "json")
+    return Document(
+        json.dumps({"type": "service_account", "private_key": pem, "client_email": "a@b.test"}),
+        tuple(lines),
+        ("a@b.test",),
+        "json",
+    )
 
 
 def ssh_keygen_hex(rng: random.Random) -> Document:
     lines = [":".join(f"{byte:02x}" for byte in rng.randbytes(15)) + ":" for _ in range(6)]
-    return Document("Private-Key: (2048 bit)\nprivateExponent:\n" + "\n".join(f"    {line}" for line in lines) + "\nprime1:\n", tuple(lines))
+    return Document(
+        "Private-Key: (2048 bit)\nprivateExponent:\n" + "\n".join(f"    {line}" for line in lines) + "\nprime1:\n",
+        tuple(lines),
+    )
 
 
 def ethereum(rng: random.Random) -> Document:
@@ -436,14 +602,30 @@ def ethereum(rng: random.Random) -> Document:
 
 def seed_phrase(rng: random.Random) -> Document:
     value = mnemonic(rng)
-    form = rng.choice(("Seed phrase: {}", "mnemonic={}", "recovery phrase: {}", 'MNEMONIC="{}"', "Your seed phrase is: {}"))
+    form = rng.choice(
+        ("Seed phrase: {}", "mnemonic={}", "recovery phrase: {}", 'MNEMONIC="{}"', "Your seed phrase is: {}")
+    )
     return Document(form.format(value), (value,))
 
 
 KEYS: tuple[Builder, ...] = (
-    pem, pem_cut_below, pem_cut_above, pem_cut_above_indented, pem_in_log, pem_tail_in_json, pem_body, pem_one_line,
-    jwk_rsa, jwk_ec, jwk_oct, jwk_yaml, service_account, ssh_keygen_hex, ethereum, seed_phrase,
-)  # fmt: skip
+    pem,
+    pem_cut_below,
+    pem_cut_above,
+    pem_cut_above_indented,
+    pem_in_log,
+    pem_tail_in_json,
+    pem_body,
+    pem_one_line,
+    jwk_rsa,
+    jwk_ec,
+    jwk_oct,
+    jwk_yaml,
+    service_account,
+    ssh_keygen_hex,
+    ethereum,
+    seed_phrase,
+)
 
 
 # --------------------------------------------------------------------------- password files and codes
@@ -542,7 +724,9 @@ def userlist(rng: random.Random) -> Document:
 
 def recovery_codes(rng: random.Random) -> Document:
     codes = [f"{rng.getrandbits(20):05x}-{rng.getrandbits(20):05x}" for _ in range(4)]
-    return Document("Your recovery codes:\n" + "\n".join(f"- {code}" for code in codes), tuple(codes), ("Your recovery codes",))
+    return Document(
+        "Your recovery codes:\n" + "\n".join(f"- {code}" for code in codes), tuple(codes), ("Your recovery codes",)
+    )
 
 
 def backup_codes(rng: random.Random) -> Document:
@@ -553,9 +737,17 @@ def backup_codes(rng: random.Random) -> Document:
 def verification_code(rng: random.Random) -> Document:
     value = f"{rng.randrange(100000, 999999)}"
     form = rng.choice(
-        ("Your verification code is {}", "Your one-time code is {}.", "{} is your verification code", "Use code {} to sign in",
-         "Your login code: {}", "OTP: {}", "Your security code is {}. Do not share it.", "verification_code={}")
-    )  # fmt: skip
+        (
+            "Your verification code is {}",
+            "Your one-time code is {}.",
+            "{} is your verification code",
+            "Use code {} to sign in",
+            "Your login code: {}",
+            "OTP: {}",
+            "Your security code is {}. Do not share it.",
+            "verification_code={}",
+        )
+    )
     return Document(form.format(value), (value,))
 
 
@@ -576,7 +768,27 @@ def cookie_line(rng: random.Random) -> Document:
 
 
 FILES: tuple[Builder, ...] = (
-    htpasswd_apr1, htpasswd_sha, ldap_ssha, ldif_base64, shadow, shadow_md5, yescrypt, django_hash, django_hash_bare,
-    werkzeug_hash, phpass, ntlm, mysql_hash, postgres_scram, postgres_md5, pgpass, userlist, recovery_codes,
-    backup_codes, verification_code, pin_line, reset_link, cookie_line,
-)  # fmt: skip
+    htpasswd_apr1,
+    htpasswd_sha,
+    ldap_ssha,
+    ldif_base64,
+    shadow,
+    shadow_md5,
+    yescrypt,
+    django_hash,
+    django_hash_bare,
+    werkzeug_hash,
+    phpass,
+    ntlm,
+    mysql_hash,
+    postgres_scram,
+    postgres_md5,
+    pgpass,
+    userlist,
+    recovery_codes,
+    backup_codes,
+    verification_code,
+    pin_line,
+    reset_link,
+    cookie_line,
+)

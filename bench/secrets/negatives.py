@@ -132,7 +132,7 @@ session timed out after 1800 s
 Author: Bob Example <bob@example.test>
 passed: true
 password_reset: enabled""".splitlines(),
-    "code that reads secrets": r'''password = os.environ["DB_PASSWORD"]
+    "code that reads secrets": r"""password = os.environ["DB_PASSWORD"]
 password = os.environ.get("DB_PASSWORD")
 password = os.getenv("DB_PASSWORD", "")
 password = os.getenv("DB_PASSWORD", None)
@@ -295,13 +295,13 @@ no-password: true
 --token-file /run/token
   -p, --password string   Password of the registry
   --api-key KEY           API key (default: $API_KEY)
-usage: login [-h] [--password PASSWORD] [--token TOKEN]'''.splitlines(),
+usage: login [-h] [--password PASSWORD] [--token TOKEN]""".splitlines(),
     "records and schemas": [
         '{"name": "password", "type": "string", "required": true}',
         '{"name": "password", "in": "formData", "description": "The password"}',
         '{"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "db", "key": "password"}}}',
         "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n      name: db\n      key: password\n",
-        "env:\n- name: TOKEN_TTL\n  value: 3600s\n- name: PASSWORD_MIN_LENGTH\n  value: \"12\"\n",
+        'env:\n- name: TOKEN_TTL\n  value: 3600s\n- name: PASSWORD_MIN_LENGTH\n  value: "12"\n',
         '{"key": "token_limit", "value": "4096"}',
         '{"Name": "/prod/log/level", "Type": "String", "Value": "debug-verbose-1"}',
         '{"Name": "/prod/hosts", "Type": "StringList", "Value": "a-1.test,b-2.test"}',
@@ -312,24 +312,33 @@ usage: login [-h] [--password PASSWORD] [--token TOKEN]'''.splitlines(),
         '{"ParameterKey": "InstanceType", "ParameterValue": "t3.micro"}',
         '{"ParameterKey": "KeyName", "ParameterValue": "ops-laptop-2026"}',
         "Type:  Opaque\n\nData\n====\npassword:  16 bytes\ntoken:     1024 bytes\nca.crt:    1066 bytes\n",
-        "NAME             TYPE     DATA   AGE\ndb-credentials   Opaque   2      41d\napi-token-7xk2p  Opaque   1      3d\n",
+        "NAME             TYPE     DATA   AGE\ndb-credentials   Opaque   2      41d\napi-token-7xk2p "
+        " Opaque   1      3d\n",
         "| column | type |\n|---|---|\n| password | varchar(255) |\n| token | text |\n",
-        "| Option | Default | Meaning |\n|---|---|---|\n| `password` | none | The password |\n| `token_ttl` | 3600s | Lifetime |\n",
+        "| Option | Default | Meaning |\n|---|---|---|\n| `password` | none | The password |\n| "
+        "`token_ttl` | 3600s | Lifetime |\n",
         "│ column   │ type         │\n│ password │ varchar(255) │\n│ token    │ text         │",
         " column_name | data_type\n-------------+-----------\n password    | character varying\n token       | text\n",
-        "openapi: 3.1.0\ncomponents:\n  securitySchemes:\n    apiKey:\n      type: apiKey\n      in: header\n      name: X-API-Key\n",
-        "properties:\n  password:\n    type: string\n    minLength: 8\n  token:\n    $ref: '#/components/schemas/Token'\n",
+        "openapi: 3.1.0\ncomponents:\n  securitySchemes:\n    apiKey:\n      type: apiKey\n      in: "
+        "header\n      name: X-API-Key\n",
+        "properties:\n  password:\n    type: string\n    minLength: 8\n  token:\n    $ref: "
+        "'#/components/schemas/Token'\n",
         "password:\n  min_length: 12\n  require_digit: true\n",
         "secrets:\n  db_password:\n    file: ./db_password.txt\n  api_key:\n    external: true\n",
-        "services:\n  db:\n    secrets:\n      - db_password\n    environment:\n      POSTGRES_PASSWORD_FILE: /run/secrets/db_password\n",
+        "services:\n  db:\n    secrets:\n      - db_password\n    environment:\n      "
+        "POSTGRES_PASSWORD_FILE: /run/secrets/db_password\n",
         "tokens:\n  - type: keyword\n    value: select\n  - type: number\n    value: 42\n",
         "auth:\n  provider: github\n  scopes:\n    - read:user\n",
-        "volumes:\n- name: token\n  projected:\n    sources:\n    - serviceAccountToken:\n        path: token\n        expirationSeconds: 3607\n",
+        "volumes:\n- name: token\n  projected:\n    sources:\n    - serviceAccountToken:\n        "
+        "path: token\n        expirationSeconds: 3607\n",
         'resource "random_password" "db" {\n  length  = 24\n  special = true\n}\n',
-        'resource "aws_ssm_parameter" "x" {\n  name  = "/prod/db/password"\n  type  = "SecureString"\n  value = var.db_password\n}\n',
-        'variable "db_password" {\n  type        = string\n  description = "The password of the database"\n  sensitive   = true\n}\n',
-        '  ~ password = (sensitive value)\n  + token    = (known after apply)\n',
-        '  # random_password.db will be created\n  + resource "random_password" "db" {\n      + id     = (known after apply)\n      + result = (sensitive value)\n',
+        'resource "aws_ssm_parameter" "x" {\n  name  = "/prod/db/password"\n  type  = '
+        '"SecureString"\n  value = var.db_password\n}\n',
+        'variable "db_password" {\n  type        = string\n  description = "The password of the '
+        'database"\n  sensitive   = true\n}\n',
+        "  ~ password = (sensitive value)\n  + token    = (known after apply)\n",
+        '  # random_password.db will be created\n  + resource "random_password" "db" {\n      + id   '
+        "  = (known after apply)\n      + result = (sensitive value)\n",
         'output "password" {\n  value     = random_password.db.result\n  sensitive = true\n}\n',
         '{"error": "invalid_token", "error_description": "The access token expired"}',
         '{"error": {"code": "password_mismatch", "message": "Password is wrong"}}',
@@ -523,7 +532,7 @@ pat: optional""".splitlines(),
         "the word ‘password’ means ‘a secret word’",
         "│ Password │ required │",
         "│ key      │ value    │\n│ level    │ debug    │",
-        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=\"«hex40»\"",
+        'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="«hex40»"',
         "Content-MD5: Q2hlY2sgSW50ZWdyaXR5IQ==",
         "AKIAIOSFODNN7EXAMPLE",
         "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",

@@ -89,7 +89,7 @@ SYNTAXES = [
     Template('{"name": "«n»", "secure": true, "content": "«v»"}', (), "json"),
     Template('{"headers": [["Accept", "*/*"], ["«n»", "«v»"]]}', ("Accept",), "json"),
     Template('("«n»", "«v»"),'),
-    Template('ParameterKey=«n»,ParameterValue=«v»'),
+    Template("ParameterKey=«n»,ParameterValue=«v»"),
     Template('Content-Disposition: form-data; name="«n»"\r\n\r\n«v»\r\n--boundary', ("boundary",)),
     Template('level=info msg="loaded" name="«n»" value="«v»"', ("loaded",)),
     Template("INFO  setting «n» to «v»", ("INFO",)),
@@ -333,7 +333,7 @@ COMMANDS = [
     Template("wget --user bob --password '«v»' https://x.test", ("https://x.test",)),
     Template("http -a bob:«v» GET https://x.test", ("https://x.test",)),
     Template("ansible-playbook site.yml -e 'db_password=«v»'", ("site.yml",)),
-    Template("ansible-playbook site.yml --extra-vars '{\"db_password\": \"«v»\"}'", ("site.yml",)),
+    Template('ansible-playbook site.yml --extra-vars \'{"db_password": "«v»"}\'', ("site.yml",)),
     Template("terraform apply -var 'db_password=«v»'"),
     Template("terraform apply -var=db_password=«v»"),
     Template("docker run -e MYSQL_ROOT_PASSWORD=«v» mysql:8", ("mysql:8",)),
@@ -366,7 +366,7 @@ COMMANDS = [
     Template("ConvertTo-SecureString '«v»' -AsPlainText -Force", ("-AsPlainText",)),
     Template("restic -r r --password-command 'echo «v»' snapshots", ("snapshots",)),
     Template("sudo mysqladmin -u root password '«v»'", ("root",)),
-    Template("expect: send \"«v»\\r\" after Password:"),
+    Template('expect: send "«v»\\r" after Password:'),
 ]
 ADDRESSES = [
     Template("postgres://app:«v»@db:5432/shop", ("@db:5432/shop",)),

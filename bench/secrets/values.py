@@ -5,9 +5,24 @@ import random
 import string
 from collections.abc import Callable
 
-_WORDS = (
-    "walnut orbit kestrel quartz harbor velvet copper juniper maple raven saffron tundra willow zephyr ember falcon"
-).split()
+_WORDS = [
+    "walnut",
+    "orbit",
+    "kestrel",
+    "quartz",
+    "harbor",
+    "velvet",
+    "copper",
+    "juniper",
+    "maple",
+    "raven",
+    "saffron",
+    "tundra",
+    "willow",
+    "zephyr",
+    "ember",
+    "falcon",
+]
 _LETTERS = string.ascii_letters + string.digits
 
 
@@ -46,10 +61,40 @@ SHAPES: tuple[Callable[[random.Random], str], ...] = (spoken, generated, symbols
 
 
 def mnemonic(rng: random.Random) -> str:
-    words = (
-        "abandon ability able about above absent absorb abstract absurd abuse access accident acid acoustic across act "
-        "zebra zone wisdom wolf yellow young violin village uncle turtle tomato thunder symbol sunset spirit soap"
-    ).split()
+    words = [
+        "abandon",
+        "ability",
+        "able",
+        "about",
+        "above",
+        "absent",
+        "absorb",
+        "abstract",
+        "absurd",
+        "abuse",
+        "access",
+        "accident",
+        "acid",
+        "acoustic",
+        "across",
+        "act",
+        "zebra",
+        "zone",
+        "wisdom",
+        "wolf",
+        "yellow",
+        "young",
+        "violin",
+        "village",
+        "uncle",
+        "turtle",
+        "tomato",
+        "thunder",
+        "symbol",
+        "sunset",
+        "spirit",
+        "soap",
+    ]
     return " ".join(rng.choices(words, k=12))
 
 

@@ -419,7 +419,8 @@ def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
 
 
 def test_a_machine_that_is_busy_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The limit counts the CPU time of the thread: an hour of waiting within two minutes' patience is no hour of work."""
+    """The limit counts the CPU time of the thread: an hour of waiting within two minutes' patience is"""
+    """no hour of work."""
     clock = MaskingDeadline(5, wall_seconds=3600)
     now = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: now + 3500)
@@ -437,7 +438,8 @@ def test_a_machine_that_is_busy_costs_no_result(monkeypatch: pytest.MonkeyPatch)
 def test_a_value_is_masked_whole_wherever_names_are(before: int, size: int) -> None:
     """Only the text near names is searched; a value that is longer than that is masked to its end."""
     value = ("Zx9" + "kQ7w" * size)[:size]
-    for template in ('password="{}"', "password={}", 'password = Some("{}")', "the db_password is {}", "<token>{}</token>",
+    for template in ('password="{}"', "password={}", 'password = '
+    'Some("{}")', "the db_password is {}", "<token>{}</token>",
                      '{{"name": "DB_PASSWORD", "value": "{}"}}', "password:\n  {}\n"):  # fmt: skip
         text = "lorem ipsum " * (before // 12) + "\n" * (before % 12) + template.format(value) + " dolor sit amet" * 200
         out = masked(text)

@@ -170,7 +170,9 @@ def test_the_shared_injections_come_out_the_same_everywhere(part: str, shared: P
     for line in (shared / "safety" / "injection_dev.jsonl").read_text("utf-8").split("\n"):
         if line and (case := json.loads(line))["surface"] in ("tool_result", "web_page", "tool_params"):
             by_category.setdefault(case["category"], []).append(case["payload"][:500])
-    texts = {category: "\n\n".join(payloads).replace("\r\n", "\n").strip() for category, payloads in by_category.items()}
+    texts = {
+        category: "\n\n".join(payloads).replace("\r\n", "\n").strip() for category, payloads in by_category.items()
+    }
     assert len(texts) > 10
     with other_inputs(texts):
         record = anyio.run(collect, part)

@@ -15,8 +15,8 @@ from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
 from tersely.masking.mask import Masker
-from tersely.pipeline.admit import admit_arguments
 from tersely.mcp.registry import ToolRegistry, registered
+from tersely.pipeline.admit import admit_arguments
 from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
 from tersely.research.work import Researches

@@ -21,8 +21,8 @@ from tersely.masking.patterns import (
     is_placeholder,
     is_random,
     is_sentence,
-    names_something,
     name_of_secret,
+    names_something,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
 from tersely.masking.windows import name_windows
@@ -65,7 +65,8 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""\bname={_NAME}::(\S+)""", _NAMED),
     (rf"""(?m:^)[ \t]*\[{_NAME}\][ \t]*\r?\n[ \t]*value[ \t]*[=:][ \t]*["']?([^\s"']+)""", _NAMED),
     # A space between name and value: definitions, and quoted values.
-    (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*|\w+[ \t]+config[ \t]+set)"""
+    (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*"""
+    rf"""|\w+[ \t]+config[ \t]+set)"""
      rf"""[ \t]+(?:[\w./:@]*[./:])?{_NAME}[ \t]+["']?([^\s"']+)""", _NAMED),
     (rf"""[:("']{_NAME}["']?[ \t]+(?:\.[ \t]+)?"([^"\n]+)""", _STRONG),
     (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
@@ -94,15 +95,18 @@ _WRAPPED, _NEXT_LINE = _GROUPS[0][0], _GROUPS[-1][0]
 _MADE = compiled(
     r"""["'`\])]{0,3}[ \t]*[:=>?|+.\-]+[ \t]*[("'A-Za-z&$#]{0,4}["'][ \t\n"']*"""
     r"""|[^\n]*(?:\b(?:some|ok|just|right|secret\w*|secure\w*|sensitive|redacted|zeroiz\w+|string|str|cow|optional?|password"""
-    r"""|protected|masked|bytes|buffer|value|from|of|new|borrowed|ptr|literal|plain\w*|\w*spec)[\]>]*[ \t]?[(\[{][(\[{"'&br \t]*"""
-    r"""|\)[ \t]*["']|just[ \t]+["']|-SecureString[ \t]+(?:-String[ \t]+)?["']|,[ \t]*[bru]?["']|(?:\|\||\?\?|\?:|\bor)[ \t]*["']"""
+    r"""|protected|masked|bytes|buffer|value|from|of|new|borrowed|ptr|literal|plain\w*|\w*spec)[\]>"""
+    r"""]*[ \t]?[(\[{][(\[{"'&br \t]*"""
+    r"""|\)[ \t]*["']|just[ \t]+["']|-SecureString[ \t]+(?:-String[ \t]+)?["']|,[ \t]*[bru]?["']|(?:\|\|"""
+    r"""|\?\?|\?:|\bor)[ \t]*["']"""
     r"""|(?:default|value)[ \t]?[:=][ \t]*[bru]?["'])""",
     ignore_case=True,
 )
 
 
 def _is_made(before: bytes) -> bool:
-    """Whether a call takes the value itself, as `Some(…)` does, rather than the name of a value, as `getenv(…)` does."""
+    """Whether a call takes the value itself, as `Some(…)` does, rather than the name of a value, as"""
+    """`getenv(…)` does."""
     return len(before) < LOOK and _MADE.is_all_of(before) and b"environ[" not in before[-16:]
 
 
@@ -156,7 +160,9 @@ _VERBS = (
     r"|(?:(?:re)?set|changed|rotated|updated)(?:[ \t]+(?:back[ \t]+)?(?:to|from))?"
     r"|es|est|ist|lautet|er|jest|on|olarak|je)\b|\xc3\xa9|\xc3\xa8|\xc3\xa4r"
 )
-_SAID_VALUE = r"""([A-Za-z._]*[^\sA-Za-z._\-"'`<>(){}\[\],;\\][^\s"'`<>(){}\[\],;\\]*|[\w.]+-[\w.\-]*\d[^\s"'`<>(){}\[\],;\\]*)"""
+_SAID_VALUE = r"""([A-Za-z._\-]*[^\sA-Za-z._\-"'`<>(){}\[\],;\\][^\s"'`<>(){}\[\],;\\]*)"""
+"""All that is ever masked in a sentence has a digit or a sign in it; plain words are passed over."""
+
 _SENTENCE = compiled(
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)["'`*)\]]{{0,4}}"""
     r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\))?"""
@@ -167,7 +173,8 @@ _SENTENCE = compiled(
     ignore_case=True,
 )
 _REVERSED = compiled(
-    r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as|was)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
+    r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as"""
+    r"""|was)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)""",
     ignore_case=True,
 )
@@ -209,11 +216,13 @@ def sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 _ONE_TIME = compiled(
     r"""\b(\d{4,8})[ \t]+is[ \t]+your[ \t]+(?:[\w\-]+[ \t]+){0,3}(?:code|otp|pin)\b"""
     r"""|\bcode[ \t:]+(\d{4,8})[ \t]+to[ \t]+(?:sign|log|verify|confirm|continue|complete)"""
-    r"""|\b(?:recovery|backup|scratch|emergency)[ _\-]codes?[^\n:]{0,20}:((?:[\s\-*,;]*(?:\d\d?[.)][ \t]+)?[0-9A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})*)+)""",
+    r"""|\b(?:recovery|backup|scratch|emergency)[ _\-]codes?[^\n:]{0,"""
+    r"""20}:((?:[\s\-*,;]*(?:\d\d?[.)][ \t]+)?[0-9A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})*)+)""",
     ignore_case=True,
 )
 _SEED = compiled(
-    r"""(?:phrase|mnemonic|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,8}(?:[ ,]+[a-z]{3,8}){11,23})""",
+    r"""(?:phrase|mnemonic|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,"""
+    r"""8}(?:[ ,]+[a-z]{3,8}){11,23})""",
     ignore_case=True,
 )
 _CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})+")

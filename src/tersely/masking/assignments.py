@@ -63,7 +63,9 @@ _MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
 _NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
 _NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
 _TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
-_INNER_VALUE = compiled(rf"\{{[^{{}}]*?{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})")
+_INNER_VALUE = compiled(
+    rf"\{{[^{{}}]*?{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})"
+)
 _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
 _NUMBER = b"0123456789.-+eE"
 _TYPOGRAPHIC = ("“".encode(), "”".encode(), "„".encode(), "‘".encode(), "’".encode(), "«".encode())
@@ -96,8 +98,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
             continue
         if line_end < at:
-            line_end = text.find(b"\n", at)
-            line_end = len(text) if line_end < 0 else line_end
+            line_end = _end_of_line(text, at)
         if name.kind == "cookie" and operator == b":":
             yield from _cookies(text, at, line_end)
             at = line_end
@@ -162,32 +163,30 @@ def _fits(name: Name, operator: bytes, before: bytes, *, quoted_name: bool) -> b
     return name.kind != "signature" or operator == b"="
 
 
-def _value(
-    text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes
-) -> SecretSpan | None:
-    newline = bracket = False
-    quote = b""
+def _value_start(text: bytes, at: int) -> tuple[int, bool, bool, bytes]:
+    """Where the value begins, whether on the next line, whether in a bracket, and its quote."""
     start = at + 1 if text[at : at + 1] == b" " else at
     first = text[start : start + 1]
     if first in (b'"', b"'"):
-        quote, start = first, start + 1
-    elif not first or first not in _PLAIN_START or text[start + 1 : start + 2] in (b'"', b"'"):
-        places = _VALUE_START.match(text, at)
-        assert places is not None  # It matches the empty text.
-        start = places[0][1]
-        newline, bracket, quote = (
-            places[1][0] >= 0,
-            places[2][0] >= 0,
-            text[places[3][0] : places[3][1]] if places[3][0] >= 0 else b"",
-        )
-        first = text[start : start + 1]
+        return start + 1, False, False, first
+    if first and first in _PLAIN_START and text[start + 1 : start + 2] not in (b'"', b"'"):
+        return start, False, False, b""
+    places = _VALUE_START.match(text, at)
+    assert places is not None  # It matches the empty text.
+    return places[0][1], places[1][0] >= 0, places[2][0] >= 0, text[slice(*places[3])] if places[3][0] >= 0 else b""
+
+
+def _value(
+    text: bytes, at: int, name_start: int, line_end: int, name: Name, operator: bytes, name_quote: bytes
+) -> SecretSpan | None:
+    start, newline, bracket, quote = _value_start(text, at)
+    first = text[start : start + 1]
     if b"!" in text[at:start] and _REFERENCE.search(text, at, start):
         return None
     if newline:
         if operator != b">" and not (name_quote and quote):
             return None
-        line_end = text.find(b"\n", start)
-        line_end = len(text) if line_end < 0 else line_end
+        line_end = _end_of_line(text, start)
     if operator == b",":
         return _argument(text, start, line_end, name, quote) if quote and not newline else None
     if operator == b">":
@@ -208,12 +207,7 @@ def _value(
     if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
         return None
     if first == b"{":
-        inner = _INNER_VALUE.match(text, start, min(len(text), start + 300))
-        if inner is None:
-            return None
-        line_end = text.find(b"\n", inner[0][1])
-        line_end = len(text) if line_end < 0 else line_end
-        return _quoted(text, inner[0][1], line_end, name, text[inner[1][0] : inner[1][1]])
+        return _inner(text, start, name)
     if first in (b"|", b">"):
         return _block(text, start, name_start, name)
     if text[start : start + 3] in _TYPE_STARTS and (typed := _TYPE.match(text, start, min(line_end, start + 40))):
@@ -223,6 +217,17 @@ def _value(
     if found is not None and operator == b":" and b"!" in text[at:start]:
         return SecretSpan(found.start, found.end, found.kind, b'"')  # A tag such as !!str needs a scalar.
     return found
+
+
+def _inner(text: bytes, start: int, name: Name) -> SecretSpan | None:
+    """The value in an object under the name: `"password": {"type": "string", "value": "…"}`."""
+    inner = _INNER_VALUE.match(text, start, min(len(text), start + 300))
+    return _quoted(text, inner[0][1], _end_of_line(text, inner[0][1]), name, text[slice(*inner[1])]) if inner else None
+
+
+def _end_of_line(text: bytes, at: int) -> int:
+    end = text.find(b"\n", at)
+    return len(text) if end < 0 else end
 
 
 def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan | None:
@@ -457,9 +462,7 @@ _SPACED = compiled(
 
 def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Settings with only a space between name and value, one per line."""
-    for seen, (_, (name_start, name_end), (start, end)) in enumerate(
-        name_windows(text, clock).every(_SPACED)
-    ):
+    for seen, (_, (name_start, name_end), (start, end)) in enumerate(name_windows(text, clock).every(_SPACED)):
         if seen % 256 == 0:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME

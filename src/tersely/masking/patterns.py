@@ -331,7 +331,9 @@ def _query_rule(name: _ParsedName) -> Name | None:
     if name.last in ("sig", "signature"):
         is_signed = name.before in ("amz", "goog", "sas", "access") or name.lowered == b"signature"
         if is_signed or name.last == "sig":
-            return Name("signature", Demand.RANDOM, in_query_only=name.lowered != b"signature" and name.before != "access")
+            return Name(
+                "signature", Demand.RANDOM, in_query_only=name.lowered != b"signature" and name.before != "access"
+            )
         return _HARMLESS
     if name.last == "code":
         if name.lowered in (b"code", b"auth_code", b"authorization_code"):
@@ -528,7 +530,7 @@ def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
 
 def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
     size = len(value)
-    if size < 6 or b"://" in value or (b"." in value and is_code(value)):
+    if size < 6 or b"://" in value or (value.count(b".") > 1 and all(map(is_identifier, value.split(b".")))):
         return False
     if value.isdigit():
         return size >= 14

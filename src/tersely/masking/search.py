@@ -45,8 +45,8 @@ from tersely.masking.structures import (
     walk_tables,
     walk_yaml,
 )
-from tersely.masking.windows import NameWindows, name_windows
 from tersely.masking.token_patterns import TokenPattern, token_patterns
+from tersely.masking.windows import NameWindows, name_windows
 
 _DEEPEST = 4
 """Levels of decoding: Base64 in JSON in Base64 …"""
@@ -307,8 +307,7 @@ _COMMAND_SOURCES = (
     _line("snmp\\w+", r"-X[ \t]*"),
     _line("snmp\\w+", r"-c[ \t]*"),
     r"\b(?:sqlplus|expdp|impdp|sqlldr|rman)\b[^\n|;]*?[ \t][\w$#]+/([^\s@/]+)@",
-    r"""(?i:\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|\bpassword-command[ \t=]+["']?echo[ \t]+)"""
-    + _WORD,
+    r"""(?i:\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|\bpassword-command[ \t=]+["']?echo[ \t]+)""" + _WORD,
     r"""\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]+)\\r\"""",
     _line("smbclient|mount\\.cifs|rpcclient", r"""-U[ \t]+["']?[^\s%'"]+%"""),
     _line("openssl", r"-(?:passin|passout|password|pass)[ \t]+pass:"),
@@ -321,7 +320,8 @@ _COMMAND_SOURCES = (
         r"\t][^\n|;]*login)"
     ),
     (
-        r"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable (?:secret|password)(?: \d)?|snmp-server community"
+        r"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable (?:secret|password)(?: \d)?"
+        r"|snmp-server community"
         r"|key-string(?: \d)?|(?:tacacs|radius)-server (?:host \S+ )?key(?: \d)?|isakmp key(?: \d)?"
         r"|username [a-z]\w* (?:privilege \d+ )?(?:password|secret)(?: \d)|neighbor \S+ password(?: \d)?"
         rf"|ldap bind [^\n]* password)[ \t]+{_WORD}"
@@ -470,9 +470,11 @@ _NAMED_ELSEWHERE = compiled(
 )
 """Pairs of neighbouring XML elements, and Terraform variables with a default."""
 _STORED = compiled(
-    r"""\bresource[ \t]+"\w*(?:password|secret)\w*"[^{}]*\{[^{}]*?\b(?:result|value|secret_string|secret_data|bcrypt_hash)"""
+    r"""\bresource[ \t]+"\w*(?:password|secret)\w*"[^{}]*\{[^{}]*?\b(?:result|value|secret_string"""
+    r"""|secret_data|bcrypt_hash)"""
     r"""[ \t]*=[ \t]*"([^"\n]+)"|\btype[ \t]*=[ \t]*"SecureString"[^{}]*?\bvalue[ \t]*=[ \t]*"([^"\n]+)\""""
-    r"""|\bvalue[ \t]*=[ \t]*"([^"\n]+)"[^{}"]*?\btype[ \t]*=[ \t]*"SecureString"|SecureString[ \t|]+([^\s|"',}]{6,})""",
+    r"""|\bvalue[ \t]*=[ \t]*"([^"\n]+)"[^{}"]*?\btype[ \t]*=[ \t]*"SecureString"|"""
+    r"""SecureString[ \t|]+([^\s|"',}]{6,})""",
 )
 """Terraform resources and lines of a table that hold secrets."""
 _VALUE_FIELD = compiled(r"""(?:value|content|default|\bd|\bk)["']?\s*:""", ignore_case=True)
@@ -558,7 +560,11 @@ def _key_place(text: bytes, at: int) -> int:
 
 # --------------------------------------------------------------------------- decoded and searched again
 
-_STRING_WORTH_DECODING = compiled(r"""kind\W{1,12}secret|(?:name|key|type)["'\\]*:[^\n]{1,80}\\+n[ \-]*["'\\]*value["'\\]*:|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""", ignore_case=True)
+_STRING_WORTH_DECODING = compiled(
+    r"""kind\W{1,12}secret|(?:name|key|type)["'\\]*:[^\n]{1,80}\\+n[ \-]*["'\\]*value["'\\]*:"""
+    r"""|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""",
+    ignore_case=True,
+)
 _ESCAPED_SEPARATOR = compiled(r"\\u00(?:3[aAdD]|2[267])")
 _ESCAPED_ASCII = compiled(r"\\u00[2-7][0-9a-fA-F]")
 _ESCAPED_STRING = compiled(r'"[^"\\\n]*\\.(?:[^"\\\n]|\\.)*"?')

@@ -22,6 +22,7 @@ from tersely.masking.patterns import (
     is_placeholder,
     is_random,
     is_secret,
+    is_sentence,
     name_of_secret,
     words_of,
 )
@@ -74,7 +75,9 @@ class _Frame:
 _DATA_KEYS = frozenset((b"data", b"stringdata", b"binarydata"))
 _NAME_WORDS = frozenset(("name", "key", "variable", "header", "field", "label", "option", "setting"))
 _VALUE_WORDS = frozenset(("value", "val", "content", "contents", "plaintext", "default"))
-_STORED = frozenset((b"result", b"data", b"secret_data", b"secret_string", b"secretstring", b"bcrypt_hash", b"data_json"))
+_STORED = frozenset(
+    (b"result", b"data", b"secret_data", b"secret_string", b"secretstring", b"bcrypt_hash", b"data_json")
+)
 _TYPES = frozenset((b"type", b"datatype", b"valuetype", b"inputtype", b"resource_type", b"purpose"))
 _FLAGS = frozenset(
     ("sensitive", "secret", "secure", "secured", "masked", "concealed", "confidential", "encrypted", "noecho")
@@ -424,7 +427,11 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
         headings = [text[slice(*cell)] for cell in _cells(text, start, end, divider)]
         if len(headings) < 2 or (divider != b"|" and not all(headings)):
             continue
-        names = {column: name for column, heading in enumerate(headings) if (name := name_of_secret(heading[:128]))}
+        names = {
+            column: name
+            for column, heading in enumerate(headings)
+            if heading.count(b" ") < 3 and (name := name_of_secret(heading[:128]))
+        }
         if not names:
             continue
         walked = end + 1
@@ -438,6 +445,8 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
             for column, name in names.items() if cells else ():
                 value = text[slice(*cells[column])][:512]
                 if name.in_query_only or not is_secret(value, name.demand, quoted=True, kind=name.kind):
+                    continue
+                if name.kind != "passphrase" and is_sentence(value):
                     continue
                 if divider != _SPACES or is_random(value) or _is_dense(value):
                     yield SecretSpan(*cells[column], name.kind)
@@ -485,7 +494,7 @@ def walk_rows(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
     """Find secrets in the rows that SQL inserts, by the names of their columns."""
     for (_, at), (start, end) in _ROWS.every(text):
         check()
-        names = [name_of_secret(column.strip(b" \t\r\n`\"[]")[:128]) for column in text[start:end].split(b",")]
+        names = [name_of_secret(column.strip(b' \t\r\n`"[]')[:128]) for column in text[start:end].split(b",")]
         if not any(names):
             continue
         rows = _copied(text, at) if text[at - 1] == 0x0A else _inserted(text, at, check)

@@ -16,7 +16,8 @@ _STEP = 512
 """After a name, the next one is searched from here on: everything up to here is inside the window already."""
 
 _SENSITIVE = compiled(
-    rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_", ignore_case=True
+    rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_",
+    ignore_case=True,
 )
 
 

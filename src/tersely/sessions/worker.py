@@ -403,7 +403,9 @@ class Worker:
                 raise problem from None
             if isinstance(problem, TerselyError):
                 logger.warning("session_failed", extra={"session_id": session.id, "reason": str(problem)})
-                return SessionOutcome(status="failed", reason=admit_words(str(problem), Masker(key=session.mark_key))[:2000])
+                return SessionOutcome(
+                    status="failed", reason=admit_words(str(problem), Masker(key=session.mark_key))[:2000]
+                )
             logger.error("session_broke", extra={"session_id": session.id}, exc_info=problem)
             running = _current.get()
             if running.replayed:
