@@ -35,6 +35,7 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
     assert "ops.logs({})" in server.prompt(1) and "You investigate an alert" not in server.prompt(1), (
         "all but the system message"
     )
+    assert "You condense the output of a tool" in server.prompt(1) and "NOT in the output" in server.prompt(1)
     answered = server.requests[2]["messages"][-1]["content"]
     assert SUMMARY.strip() in answered and "Shortened from" in answered and O200K.count(answered) <= 1_010
     (event,) = place.recorder.of("mcp_tool_summary")
@@ -65,6 +66,30 @@ async def test_a_large_result_is_summarized_with_the_conversation_and_streams_in
     (traced,) = place.recorder.records("mcp")
     assert traced.tokens_before > 5_000 >= traced.tokens_after
     assert [phase for phase, _ in place.recorder.phases if phase == "distilling"]
+
+
+async def test_what_a_summary_made_up_or_lost_is_in_the_event_and_in_the_text(workplace: Any) -> None:
+    wrong = Reply("Pod ghost-99 failed at 23:59:59. " * 70 + "And th", finish="length")
+    script: list[Any] = [LOOKS, wrong, wrong, "db-1 is down"]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm, summarizer=llm)
+    (event,) = place.recorder.of("mcp_tool_summary")
+    found = event.metadata
+    assert found["invented"] == ["ghost-99", "23:59:59"] and found["checked"] == 2
+    assert found["unverified"] is True and found["cut"] is True
+    answered = server.requests[3]["messages"][-1]["content"]
+    assert "Unverified: 2 of 2" in answered and "was cut at its size limit" in answered
+
+
+async def test_a_secret_that_a_model_makes_up_is_not_listed_when_it_is_asked_again(workplace: Any) -> None:
+    """Without the words around it, a password looks like any name; it must reach neither model nor trace."""
+    wrong = "Pod ghost-99 failed. password: hunter2hunter2 and so on."
+    script: list[Any] = [LOOKS, wrong, wrong, "db-1 is down"]
+    async with FakeLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
+        await place.work(llm, summarizer=llm)
+    assert "- ghost-99" in server.prompt(2)
+    assert not any("hunter2" in server.prompt(number) for number in range(4))
+    assert "hunter2" not in str(place.recorder.of("mcp_tool_summary"))
 
 
 WEBHOOK = {

@@ -143,6 +143,8 @@ async def test_a_model_summarizes_only_where_a_policy_says_so_and_is_paid_once()
         assert asked == len(llm.requests) > 0
         assert (first.meta or {})["tersely/status"] == "summarized" and (again.meta or {})["tersely/cache_hit"]
         assert "payments" in llm.prompt(0) and "hunter2" not in llm.prompt(0)
+        assert "You condense the output of a tool" in llm.prompt(0), "the prompts for technical output"
+        assert asked == 1 and (first.meta or {})["tersely/model_input_tokens"] > 0
 
 
 async def test_a_policy_names_the_provider_that_summarizes(tmp_path: Path) -> None:

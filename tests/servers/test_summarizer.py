@@ -125,6 +125,66 @@ async def test_extraction_without_a_target_aims_at_five_to_one() -> None:
     assert "entries with numbers" in llm.prompt(0) and "extract" in llm.prompt(0)
 
 
+async def test_at_the_services_defaults_a_large_text_ends_as_one_summary() -> None:
+    """F7: with an output cap of 4,096 for every model, two halves were returned side by side."""
+
+    def script(body: Body) -> str:
+        return "One summary." if "Merge" in str(body["messages"][0]) else "Part."
+
+    content = pages(500)
+    async with (
+        FakeLLMServer(script).listening() as llm,
+        service(llm) as address,
+        Client(f"{address}/mcp") as client,
+    ):
+        result = await client.call_tool_mcp("summarize", {"content": content})
+    assert text_of(result) == "One summary."
+    assert (result.meta or {})["num_chunks"] == len(llm.requests) - 1 > 5, "chunks of the configured size"
+    assert llm.prompt(-1).count("Part.") == len(llm.requests) - 1, "the last call sees everything"
+
+
+async def test_a_summary_that_was_cut_says_so_in_its_text_and_its_account() -> None:
+    """F8: only agents were told."""
+    cut = Reply("Entry 12 is long. " * 300 + "And then", finish="length")
+    async with FakeLLMServer([cut]).listening() as llm, service(llm) as address, Client(f"{address}/mcp") as client:
+        result = await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500})
+    meta = result.meta or {}
+    assert meta["status"] == "summarized" and "cut" in meta["cut"][0]
+    assert "The summary was cut at its size limit" in text_of(result) and meta["output_tokens"] <= 500
+
+
+async def test_what_a_summary_made_up_is_named_and_marked() -> None:
+    answer = "Entry 50 is about pod api-7f9c, 4711 words (derived) in all [lines 3-9]."
+    async with (
+        FakeLLMServer([answer, answer]).listening() as llm,
+        service(llm) as address,
+        Client(f"{address}/mcp") as client,
+    ):
+        result = await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500})
+    meta = result.meta or {}
+    assert meta["invented"] == {"count": 1, "examples": ["api-7f9c"]} and meta["unverified"] is True
+    assert meta["derived"] == {"count": 1, "examples": ["4711"]} and meta["cited"] == [{"lines": [3, 9]}]
+    assert meta["checked"] == 4 and "Unverified: 1 of 4" in text_of(result)
+
+
+async def test_documents_have_prompts_of_their_own_and_extraction_covers_every_field() -> None:
+    async with (
+        FakeLLMServer(lambda body: "The gist.").listening() as llm,
+        service(llm, DEFAULT_CHUNK_SIZE_TOKENS="2000") as address,
+        Client(f"{address}/mcp") as client,
+    ):
+        await client.call_tool_mcp("summarize", {"content": LONG, "max_output_tokens": 500})
+        asked = len(llm.requests)
+        await client.call_tool_mcp(
+            "summarize_for_extraction", {"content": LONG, "schema_hint": "npcs, factions", "max_output_tokens": 500}
+        )
+    first, second = llm.requests[:asked], llm.requests[asked:]
+    assert all("cookie notices" in str(body) or "coherent summary" in str(body) for body in first)
+    assert len(second) > 2 and all(
+        "Cover EVERY field" in str(body) and "npcs, factions" in str(body) for body in second
+    )
+
+
 async def test_when_the_model_fails_for_good_the_original_comes_back_unchanged() -> None:
     """MS-6: better to attempt extraction on too large content than to lose it."""
     content = LONG + "\napi_key=sk-proj-abcdefghijklmnopqrstuvwx0123456789"

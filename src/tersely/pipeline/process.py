@@ -360,7 +360,7 @@ class Pipeline:
         try:
             condensed = await condense_in_time(
                 text,
-                request,
+                replace(request, mask=policy.masker.mask),
                 llm=llm,
                 cache=self.cache,
                 fallback=policy.fallback,

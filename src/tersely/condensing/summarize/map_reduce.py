@@ -26,7 +26,15 @@ from tersely.condensing.summarize.cache import NoCache, SummaryCache, cache_key,
 from tersely.condensing.summarize.fold import HEADER
 from tersely.condensing.summarize.source import Source, folded_source, whole_source
 from tersely.condensing.summarize.verify import MOST_UNSUPPORTED, SourceFacts, Verification
-from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
+from tersely.errors import (
+    LLMError,
+    LLMMisconfigured,
+    LLMOutOfQuota,
+    LLMRefused,
+    LLMTooLong,
+    LLMUnavailable,
+    MaskingFailed,
+)
 from tersely.llm.client import LLM
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
 from tersely.masking.masked import Masked
@@ -86,6 +94,9 @@ class SummaryRequest:
     overlap: int = 500
     most_unsupported: float = MOST_UNSUPPORTED
     """Share of numbers, names and quotes that the source does not contain, above which an answer is asked for again."""
+
+    mask: Callable[[str], str] | None = None
+    """Applied to every answer before it is checked, cached, shown or sent on: a model may write anything."""
 
     @property
     def map_prompt(self) -> Prompt:
@@ -265,8 +276,17 @@ class _Run:
                 nudge = NUDGE.fill(problem=str(useless))
                 messages = [messages[0], replace(messages[1], text=question.derive(f"{question}\n\n{nudge}"))]
                 continue
-            return _Answer(text, cut, answer.model)
+            return _Answer(await self._masked(text), cut, answer.model)
         raise AssertionError("the second useless answer raises")
+
+    async def _masked(self, answer: str) -> str:
+        """Mask an answer as a whole: a secret without the words around it looks like any name."""
+        if self.request.mask is None:
+            return answer
+        try:
+            return await anyio.to_thread.run_sync(self.request.mask, answer)
+        except MaskingFailed:
+            raise LLMRefused("The answer could not be checked for secrets and was dropped.") from None
 
     @property
     def focus(self) -> str:

@@ -34,6 +34,7 @@ _OWN_CITATION = re.compile(r"\[lines? [\d–, -]+\]")
 _MARKED_DERIVED = re.compile(r"[^.;\n]{0,60}?\(derived\)")
 _COUNTED = re.compile(r"\s*(?:%|×|times\b|of\b|(?:[A-Za-z-]+ ){0,2}?[A-Za-z-]+s\b|entries\b|percent\b)")
 _SUMMED = re.compile(r"(?:total|sum|average|mean|median|altogether|combined|in all|difference)\b[^.;\n]{0,40}$", re.I)
+_MASK_MARK = re.compile(r"\[MASKED:[^\]\n]{0,80}\]")
 _MOST_ITEMS = 2_000
 _SHORTEST_QUOTE = 12
 
@@ -88,7 +89,7 @@ class SourceFacts:
         models count things ("three pods"), so they prove little.
         """
         cited, wrong = self._citations(summary)
-        plain = _without_separators(_OWN_CITATION.sub("", summary))
+        plain = _without_separators(_MASK_MARK.sub("", _OWN_CITATION.sub("", summary)))
         quotes = dict.fromkeys(_quotes(plain))
         found: dict[str, int] = {}
         for item, end in _items(plain):
