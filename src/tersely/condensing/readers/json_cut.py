@@ -9,7 +9,7 @@ from tersely.condensing.units import Reading
 from tersely.shapes.json_tree import parse_cut
 
 _LINE = re.compile(r'\s*(?:"[^"]{1,120}"\s*:\s*(?:"|[\d{\[-]|true|false|null)|[}\]]+,?\s*$|[{\[]\s*$|\}, ?\{$)')
-_FIELD = re.compile(r'(?<=[{,\s])"[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
+_FIELD = re.compile(r'"(?<=[{,\s]")[^"\n]{1,60}"\s*:\s*["\d{\[tfn-]')
 
 
 def _is_cut(sample: Sample) -> bool:

@@ -26,8 +26,14 @@ def yaml_like(sample: Sample) -> bool:
             step = (len(after) - len(after.lstrip())) - (len(before) - len(before.lstrip()))
             nested += step == 2 or after.lstrip().startswith("- ") or step == 4
     documents = sum(1 for line in lines if line.rstrip() == "---")
-    spaced = sum(1 for line in lines if re.match(r"\s*(?:- )?[^:]{1,40}\s+:\s", line))
+    spaced = sum(map(_has_spaced_colon, lines))
     return aligned < 0.1 * len(lines) and spaced < 0.1 * len(lines) and (documents > 0 or nested > 0)
+
+
+def _has_spaced_colon(line: str) -> bool:
+    """Whether blanks are on both sides of the first colon, after a name; a pattern would try every blank of an indent."""
+    head, _, rest = line.partition(":")
+    return len(head) > 1 and head[-1].isspace() and rest[:1].isspace() and len(head.strip().removeprefix("- ")) <= 40
 
 
 def is_yaml(sample: Sample) -> bool:
