@@ -15,7 +15,7 @@ from tersely.sessions.durable import Engine
 from tersely.sessions.intake import AlertIntake
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
+from tersely.sessions.worker import ChildProcess, SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -58,6 +58,7 @@ def opening(url: str) -> Opening:
         at_once: int = 2,
         max_pending: int = 100,
         timeouts: WorkerTimeouts = WorkerTimeouts(lease=2, grace=5),  # noqa: B008 — frozen
+        start_child: Callable[[str], Awaitable[ChildProcess]] | None = None,
     ) -> AsyncIterator[SmallApp]:
         async with Database.open(url) as database:
             bus = Bus(database)
@@ -72,6 +73,7 @@ def opening(url: str) -> Opening:
                 works={"investigation": kind},
                 timeouts=timeouts,
                 version="test",
+                start_child=start_child,
             )
             async with worker.running(url, at_once=at_once, poll=0.05) as engine:
                 intake = AlertIntake(

@@ -1,9 +1,12 @@
 """Sessions are taken, worked on, stopped, given back and taken over."""
 
 import uuid
+from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
+import sqlalchemy as sa
+from dbos._schemas.system_database import SystemSchema
 
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
 from tersely.events.log import claim_session, create_session
@@ -16,7 +19,7 @@ from tersely.store import claims, events, executors, timeline
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
-from tests.fakes.sessions_app import Opening, opening
+from tests.fakes.sessions_app import Opening, SmallApp, opening
 
 ALERT = Submission(data={"alertname": "Checkout is slow", "password": "hunter2hunter2"})
 
@@ -281,17 +284,91 @@ async def test_cancelling_a_session_that_no_worker_holds_ends_it_at_once(opened:
         assert await app.intake.cancel(second.session_id, by="ada") == "cancelled"
 
 
-async def test_a_session_that_ends_its_workers_is_given_up_and_says_so(opened: Opening) -> None:
-    async with opened(wait_for_ever, at_once=1) as app:
-        first = await app.intake.submit(ALERT, principal="me")
-        await app.until(first.session_id, "in_progress")
-        poison = await app.intake.submit(ALERT, principal="me")
+class Child:
+    """A child process whose end is up to the test."""
+
+    def __init__(self, code: int, during: Callable[[], Awaitable[None]]) -> None:
+        self._code, self._during = code, during
+
+    async def wait(self) -> int:
+        await self._during()
+        return self._code
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("codes", "progresses", "ends"),
+    [
+        ([-9], False, "set aside"),
+        # The parent died, then the child left in order, then it proves itself guilty.
+        ([0, 70], False, "set aside"),
+        # A child process that dies after progress proves nothing.
+        ([-9], True, "completed"),
+    ],
+)
+async def test_a_session_is_set_aside_only_if_it_crashes_a_child_process_of_a_living_worker(
+    opened: Opening, codes: list[int], progresses: bool, ends: str
+) -> None:
+    started: list[str] = []
+
+    async def start_child(name: str) -> Child:
+        async def run() -> None:
+            # As the engine and the worker in the child process do it.
+            started.append(name)
+            await take_suspect(app, accepted.session_id, name)
+            if progresses:
+                async with app.database.transaction() as db:
+                    attempt = (await rows.find(db, accepted.session_id)).attempt
+                    recorder = SessionRecorder(app.database, app.worker.bus, accepted.session_id, attempt)
+                await recorder.notice("x", assume_masked("progress"))
+
+        return Child(codes[len(started)], run)
+
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        app.engine.stop_dequeuing()
+        accepted = await app.intake.submit(ALERT, principal="me")
         async with app.database.transaction() as db:
-            for name in ("a", "b", "c"):
-                await claim_session(db, poison.session_id, name, now=app.database.clock.now())
-                await claims.record_crash(db, poison.session_id, name)
-        await app.intake.cancel(first.session_id, by="ada")
-        assert "3 times in a row" in (await app.until(poison.session_id, "failed")).reason
+            for name in ("a", "b", "c", "d"):
+                await claim_session(db, accepted.session_id, name, now=app.database.clock.now())
+                await claims.record_crash(db, accepted.session_id, name)
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        ended = await app.until(accepted.session_id, "completed", "failed")
+        assert len(started) == len(codes)
+        if ends == "set aside":
+            assert ended.reason.startswith("It was set aside") and "can be run again" in ended.reason
+            again = await app.intake.run_again(accepted.session_id, principal="me")
+            redone = await app.until(again.session_id, "completed")
+            assert (redone.alert, redone.title) == (ended.alert, ended.title)
+        else:
+            assert ended.status == "completed"
+
+
+async def take_suspect(app: SmallApp, session_id: str, name: str) -> None:
+    """What a child process does first."""
+    status = SystemSchema.workflow_status
+    with app.engine._dbos._sys_db.engine.begin() as connection:
+        taken = sa.update(status).where(status.c.workflow_uuid == session_id, status.c.queue_name == "suspects")
+        connection.execute(taken.values(status="PENDING", executor_id=name))
+    async with app.database.transaction() as db:
+        await executors.heartbeat(db, name, host="h", version="1")
+        await claim_session(db, session_id, name, now=app.database.clock.now())
+
+
+async def test_a_session_whose_workers_died_by_chance_is_not_given_up(opened: Opening) -> None:
+    async with opened(conclude, at_once=1) as app:
+        app.engine.stop_dequeuing()
+        accepted = await app.intake.submit(ALERT, principal="me")
+        async with app.database.transaction() as db:
+            for number in range(40):
+                await claim_session(db, accepted.session_id, f"{number}", now=app.database.clock.now())
+                await claims.record_crash(db, accepted.session_id, f"{number}")
+    async with opened(conclude, at_once=1) as app:
+        assert (await app.until(accepted.session_id, "completed", "failed")).status == "completed"
 
 
 async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_hands_out(database: Database) -> None:

@@ -315,6 +315,8 @@ class Cluster:
                 self.history.note("takeover", executor=line["from"], sessions=line["sessions"])
             case "session_suspected":
                 self.history.note("suspected", session=line["session_id"])
+            case "session_convicted":
+                self.history.note("convicted", session=line["session_id"], executor=line["executor"])
             case "listening":
                 self.history.records.append({"kind": "ready", "at": _seconds(line["timestamp"]), "slot": slot})
             case "session_claimed" if not self.audited:

@@ -10,7 +10,8 @@ Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of 
     ready    slot                                         a replica listens
     claim    session, attempt, executor
     takeover executor, sessions                           what a survivor queued again
-    suspected  session                                    it waits for its last try
+    suspected  session                                    it has to run in a child process
+    convicted  session, executor                          it crashed the child process with that worker
     step     session, name, began, stored                 as the workflow engine has it in the end
     call     what (model, summary, tool), case, number    as the model and the tool saw it
     event    session, seq, payload                        as the API has it in the end

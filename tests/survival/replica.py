@@ -8,6 +8,7 @@ that blocks the loop.
 
 import os
 import signal
+import sys
 import time
 from typing import Any
 
@@ -34,4 +35,10 @@ if __name__ == "__main__":
     from tersely.cli.hooks import Hooks
     from tests.survival.crash_points import crash_points
 
-    main(obj=Hooks(on_point=crash_points(os.environ)))
+    main(
+        obj=Hooks(
+            # A child process crashes only by the session that it runs.
+            on_point=crash_points({} if "suspects" in sys.argv else os.environ),
+            program=(sys.executable, "-m", "tests.survival.replica"),
+        )
+    )

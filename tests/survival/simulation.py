@@ -87,6 +87,9 @@ class Process:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     worker: Worker | None = None
     gone: anyio.Event = field(default_factory=anyio.Event)
+    children: list["Process"] = field(default_factory=list)
+    code: int = -9
+    """How it ended; -9: it was killed."""
 
     async def passes(self) -> None:
         while not self.is_dead and anyio.current_time() < self.frozen_until:
@@ -97,6 +100,22 @@ class Process:
     def kill(self) -> None:
         self.is_dead = True
         self.scope.cancel()
+        for child in self.children:
+            child.kill()
+
+    # As a child process, for its parent
+
+    async def wait(self) -> int:
+        await self.gone.wait()
+        return self.code
+
+    def terminate(self) -> None:
+        self.leaves.set()
+
+    leaves: anyio.Event = field(default_factory=anyio.Event)
+
+    async def aclose(self) -> None:
+        self.kill()
 
 
 @cache
@@ -212,6 +231,7 @@ class Store:
 @dataclass
 class Queued:
     status: str = "ENQUEUED"
+    is_suspect: bool = False
     executor: str = ""
     owner: int = 0
     steps: dict[int, tuple[str, Any]] = field(default_factory=dict)
@@ -230,8 +250,9 @@ _run: ContextVar[_Run] = ContextVar("the workflow that runs")
 class PlayedEngine:
     """The workflow engine's rules: a workflow has one owner, and only the owner's steps and end are stored."""
 
-    def __init__(self, world: World, process: Process, executor: str) -> None:
+    def __init__(self, world: World, process: Process, executor: str, suspects: bool = False) -> None:
         self.world, self.process, self.executor = world, process, executor
+        self.suspects = suspects
         self.takes = True
 
     @classmethod
@@ -245,8 +266,9 @@ class PlayedEngine:
             at_once: int,
             poll: float,
             work: Callable[[str], Awaitable[None]],
+            suspects: bool = False,
         ) -> AsyncIterator[PlayedEngine]:
-            engine = cls(world, process, executor)
+            engine = cls(world, process, executor, suspects)
             tasks: set[asyncio.Task[None]] = set()
             poller = asyncio.create_task(engine._poll(at_once, poll, work, tasks))
             try:
@@ -270,7 +292,13 @@ class PlayedEngine:
                 begun = sum(one.status == "PENDING" for one in queue.values())
                 # The real engine may count before another process's claim is visible.
                 room = at_once - begun + (1 if self.world.overbooks and draw.random() < 0.3 else 0)
-                taken = [session_id for session_id, one in queue.items() if one.status == "ENQUEUED"][: max(0, room)]
+                if self.suspects:
+                    room = min(room, 1 - len(tasks))
+                taken = [
+                    session_id
+                    for session_id, one in queue.items()
+                    if one.status == "ENQUEUED" and one.is_suspect == self.suspects
+                ][: max(0, room)]
                 for session_id in taken:
                     one = queue[session_id]
                     one.status, one.executor, one.owner = "PENDING", self.executor, one.owner + 1
@@ -307,13 +335,23 @@ class PlayedEngine:
         await self._answering()
         return {session_id: one.executor for session_id, one in self.world.queue.items() if one.status == "PENDING"}
 
-    async def requeue(self, session_ids: Any, *, taken_from: str) -> None:
+    async def requeue(self, session_ids: Any, *, taken_from: str, is_suspect: bool = False) -> None:
         await self._answering()
         for session_id in session_ids:
             one = self.world.queue[session_id]
             if one.status == "PENDING" and one.executor == taken_from:
-                one.status, one.owner = "ENQUEUED", one.owner + 1
+                one.status, one.owner, one.is_suspect = "ENQUEUED", one.owner + 1, is_suspect
         self.world.was_heard()
+
+    async def set_aside(self, session_id: str, *, taken_from: str) -> None:
+        await self.requeue([session_id], taken_from=taken_from, is_suspect=True)
+
+    async def has_suspects(self) -> bool:
+        await self._answering()
+        return any(one.status == "ENQUEUED" and one.is_suspect for one in self.world.queue.values())
+
+    async def adopt(self) -> int:
+        return 0
 
     async def states(self, session_ids: Any) -> dict[str, str]:
         await self._answering()
@@ -339,9 +377,10 @@ class PlayedEngine:
             return cast(T, result)
         result = await work()
         await self.process.passes()
-        if self.world.draw.random() < self.world.trouble / 4:
-            self.world.note("fault", what="a step was not stored")
-            raise StoreUnavailable("the step could not be stored")
+        while self.world.draw.random() < self.world.trouble / 4:
+            # Its work is not done again.
+            await anyio.sleep(0.2)
+            await self.process.passes()
         if one.owner != run.owner or one.status != "PENDING":
             raise LostSession(name)
         one.steps[number] = (name, result)
@@ -414,27 +453,40 @@ class ScriptedAgent:
 # A day
 
 
-async def _live(world: World, process: Process, looks: int) -> None:
-    """A process, from its start to its end."""
+async def _live(world: World, process: Process, looks: int, suspects_worker: str = "") -> None:
+    """A process, from its start to its end; or the child process of one."""
     store = cast(Database, Store(world, process))
     bus = Bus(store)
     agent = ScriptedAgent(world, process, looks)
-    name = f"p{process.number}"
+    name = suspects_worker or f"p{process.number}"
+
+    async def start_child(name: str) -> Process:
+        child = Process(process.number)
+        process.children.append(child)
+        asyncio.get_running_loop().create_task(_live(world, child, looks, name))
+        return child
+
     process.worker = worker = Worker(
         codec=RecordCodec(SESSION_TYPES),
         database=store,
         bus=bus,
         works={"investigation": agent},
-        timeouts=WorkerTimeouts(lease=LEASE, grace=2, session=120, steady=5),
+        timeouts=WorkerTimeouts(lease=LEASE, grace=2, session=120),
         version="1",
         name=name,
         launch=PlayedEngine.launched_in(world, process),
+        start_child=None if suspects_worker else start_child,
+        takes_suspects=bool(suspects_worker),
     )
     try:
         with process.scope, suppress(StoreUnavailable):
             while True:
                 try:
                     async with worker.running("", at_once=world.limit, poll=0.1):
+                        if suspects_worker:
+                            with anyio.move_on_after(LONGEST):
+                                process.code = 0 if await _ended_in_order(process, worker) else 70
+                            return
                         await anyio.sleep_forever()
                 except StoreUnavailable:
                     await anyio.sleep(0.5)  # It is started again, until its store answers.
@@ -442,6 +494,22 @@ async def _live(world: World, process: Process, looks: int) -> None:
         pass
     finally:
         process.gone.set()
+
+
+async def _ended_in_order(process: Process, worker: Worker) -> bool:
+    """As `tersely suspects` does it."""
+    in_order = True
+
+    async def until_told() -> None:
+        await process.leaves.wait()
+        await worker.leave()
+        group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(until_told)
+        in_order = await worker.until_idle()
+        group.cancel_scope.cancel()
+    return in_order
 
 
 async def _leaves(process: Process) -> None:
@@ -580,8 +648,12 @@ def _look_back(world: World) -> None:
     for one in asked("SELECT id, status, reason, attempt, started_at, ended_at FROM sessions"):
         began, ended = (moment and datetime.fromisoformat(moment).timestamp() for moment in one[4:6])
         world.note("end", session=one[0], status=one[1], reason=one[2], attempt=one[3], began=began, ended=ended)
-        if one[1] == "failed" and "given up" not in one[2]:
+        if one[1] == "failed" and "It was set aside" not in one[2]:
             world.note("left", session=one[0], where=f"it failed: {one[2]}")
+        if one[1] == "failed" and one[0] in world.poison:
+            world.note("convicted", session=one[0], executor="")
+        elif one[1] == "completed" and one[0] in world.poison:
+            world.note("left", session=one[0], where="it cannot have completed")
         # The one thing that a database's clock decides once a session is taken over.
         if one[1] == "timed_out" and not any(fault["what"] == "clock" for fault in world.history.of("fault")):
             world.note("left", session=one[0], where="it timed out")

@@ -1,11 +1,13 @@
 """Composition root of sessions: `sessions_app` builds every component once and closes them in reverse order."""
 
 import json
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -28,7 +30,7 @@ from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import Work, Worker, WorkerTimeouts
+from tersely.sessions.worker import ChildProcess, Work, Worker, WorkerTimeouts
 from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
 from tersely.store.database import Database
@@ -61,12 +63,19 @@ class SessionsApp:
 
 @asynccontextmanager
 async def sessions_app(
-    settings: Settings, *, version: str, on_point: Callable[[str], None] = lambda point: None
+    settings: Settings,
+    *,
+    version: str,
+    on_point: Callable[[str], None] = lambda point: None,
+    child_command: Sequence[str] = (),
+    suspects_worker: str | None = None,
 ) -> AsyncIterator[SessionsApp]:
     """Run sessions while the block is open; at its end, running steps finish and the rest is released.
 
     Args:
         on_point: Called with the name of each crash point as it is passed; a test ends the process there.
+        child_command: Starts a child process for suspects when the name of its worker is appended.
+        suspects_worker: This is that child process, and the name of its worker.
 
     Raises:
         ConfigError: The configuration cannot work, e.g. another process uses the same SQLite file.
@@ -83,7 +92,7 @@ async def sessions_app(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
         database = await stack.enter_async_context(Database.open(store.url))
-        if database.is_sqlite:
+        if database.is_sqlite and not suspects_worker:
             stack.enter_context(_worker_lock(store.url))
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
@@ -97,6 +106,9 @@ async def sessions_app(
             timeouts=WorkerTimeouts(lease=queue.lease, session=queue.session_timeout, grace=queue.grace),
             version=version,
             on_point=on_point,
+            start_child=partial(_start_child, child_command) if child_command else None,
+            takes_suspects=suspects_worker is not None,
+            **({"name": suspects_worker} if suspects_worker else {}),
         )
         works["investigation"] = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
@@ -140,7 +152,8 @@ async def sessions_app(
             ),
         )
         group = await stack.enter_async_context(anyio.create_task_group())
-        group.start_soon(keeper.run)
+        if not suspects_worker:
+            group.start_soon(keeper.run)
         try:
             yield SessionsApp(
                 settings=settings,
@@ -154,6 +167,12 @@ async def sessions_app(
             )
         finally:
             group.cancel_scope.cancel()
+
+
+async def _start_child(command: Sequence[str], name: str) -> ChildProcess:
+    """Start a child process that ends when this process closes its standard input or dies."""
+    process: ChildProcess = await anyio.open_process([*command, name], stdin=subprocess.PIPE, stdout=None, stderr=None)
+    return process
 
 
 class _MaskedCache:

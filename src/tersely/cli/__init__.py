@@ -21,7 +21,7 @@ from tersely.cli.read import read
 from tersely.cli.research import research
 from tersely.cli.serve import serve
 from tersely.cli.stats import stats
-from tersely.cli.up import up, work
+from tersely.cli.up import suspects, up, work
 from tersely.cli.watch import investigate, watch
 from tersely.errors import TerselyError
 
@@ -79,6 +79,7 @@ for command in (
     gateway,
     up,
     work,
+    suspects,
     investigate,
     watch,
     export,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import click
 
@@ -12,6 +13,9 @@ import click
 class Hooks:
     on_point: Callable[[str], None] = lambda point: None
     """Called with the name of each crash point that a session passes; tests end the process there."""
+
+    program: Sequence[str] = field(default_factory=lambda: (sys.executable, "-m", "tersely"))
+    """The command that starts this program again, for child processes."""
 
 
 pass_hooks = click.make_pass_decorator(Hooks, ensure=True)

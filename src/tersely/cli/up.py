@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,9 +50,10 @@ def up(hooks: Hooks, host: str | None, port: int | None, file: Path | None) -> N
 
     from tersely.settings.model import Settings, find_file
 
-    settings = Settings.load(file=find_file(file), TERSELY_HOST=host, TERSELY_PORT=port)
+    file = find_file(file)
+    settings = Settings.load(file=file, TERSELY_HOST=host, TERSELY_PORT=port)
     try:
-        _run(settings, hooks, with_api=True)
+        _run(settings, _serve, hooks, _child_command(hooks, file))
     except OSError as error:
         fail(f"Cannot listen on {settings.up.host}:{settings.up.port}: {error.strerror}. Try another --port.")
     except KeyboardInterrupt:
@@ -68,23 +72,49 @@ def work(hooks: Hooks, file: Path | None) -> None:
 
     from tersely.settings.model import Settings, find_file
 
-    settings = Settings.load(file=find_file(file))
+    file = find_file(file)
+    settings = Settings.load(file=file)
     if settings.store.url.startswith("sqlite"):
         fail(
             "tersely work needs the PostgreSQL of tersely up: set TERSELY_DATABASE_URL. With SQLite, tersely up runs "
             "the only worker."
         )
-    _run(settings, hooks, with_api=False)
+    _run(settings, _work, hooks, _child_command(hooks, file))
 
 
-def _run(settings: Settings, hooks: Hooks, *, with_api: bool) -> None:
+@click.command(hidden=True)
+@CONFIG
+@click.option("--name", required=True, help="Name of the worker.")
+@pass_hooks
+def suspects(hooks: Hooks, file: Path | None, name: str) -> None:
+    """Run sessions that may have crashed their workers, one at a time.
+
+    A worker starts this as its child process. It ends when none is left, and when its standard input is closed.
+    """
+    from tersely.settings.model import Settings, find_file
+
+    def end_with_parent() -> None:
+        # Not through `sys.stdin`, whose lock this thread would hold when the interpreter exits.
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    _run(Settings.load(file=find_file(file)), _work_on_suspects, hooks, name)
+
+
+def _child_command(hooks: Hooks, file: Path | None) -> tuple[str, ...]:
+    return (*hooks.program, "suspects", *(("--config", str(file)) if file else ()), "--name")
+
+
+def _run(settings: Settings, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
     import anyio
 
     from tersely.logging_setup import configure_logging
 
     configure_logging("tersely", settings.log_level)
     try:
-        anyio.run(_serve if with_api else _work, settings, hooks)
+        anyio.run(work, settings, *arguments)
     except BaseExceptionGroup as group:
         # Each task group wraps the error once more; report the error itself.
         expected, others = group.split((TerselyError, OSError))
@@ -99,7 +129,7 @@ def _first(group: BaseException) -> BaseException:
     return group
 
 
-async def _serve(settings: Settings, hooks: Hooks) -> None:
+async def _serve(settings: Settings, hooks: Hooks, child_command: Sequence[str]) -> None:
     import logging
 
     from tersely.app.sessions import sessions_app
@@ -126,7 +156,9 @@ async def _serve(settings: Settings, hooks: Hooks) -> None:
             },
         )
 
-    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
+    async with sessions_app(
+        settings, version=VERSION, on_point=hooks.on_point, child_command=child_command
+    ) as sessions:
         async with sessions.database.transaction() as db:
             login_key = await shared_key(db, LOGIN_COOKIES)
         app = build_web_app(
@@ -152,7 +184,7 @@ async def _serve(settings: Settings, hooks: Hooks) -> None:
         )
 
 
-async def _work(settings: Settings, hooks: Hooks) -> None:
+async def _work(settings: Settings, hooks: Hooks, child_command: Sequence[str]) -> None:
     import logging
     import signal
 
@@ -161,9 +193,38 @@ async def _work(settings: Settings, hooks: Hooks) -> None:
     from tersely.app.sessions import sessions_app
     from tersely.web.version import VERSION
 
-    async with sessions_app(settings, version=VERSION, on_point=hooks.on_point) as sessions:
+    async with sessions_app(
+        settings, version=VERSION, on_point=hooks.on_point, child_command=child_command
+    ) as sessions:
         logging.getLogger("tersely.work").info("working", extra={"executor": sessions.worker.name})
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
             async for _ in signals:
                 await sessions.worker.leave()
                 return
+
+
+async def _work_on_suspects(settings: Settings, hooks: Hooks, name: str) -> None:
+    import signal
+
+    import anyio
+
+    from tersely.app.sessions import sessions_app
+    from tersely.web.version import VERSION
+
+    ended_in_order = True
+    async with (
+        sessions_app(settings, version=VERSION, on_point=hooks.on_point, suspects_worker=name) as sessions,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def leave_when_told() -> None:
+            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+                async for _ in signals:
+                    await sessions.worker.leave()
+                    tasks.cancel_scope.cancel()
+
+        tasks.start_soon(leave_when_told)
+        ended_in_order = await sessions.worker.until_idle()
+        tasks.cancel_scope.cancel()
+    if not ended_in_order:
+        raise SystemExit(70)

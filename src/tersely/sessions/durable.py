@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 QUEUE = "sessions"
+SUSPECTS = "suspects"
+"""The queue of sessions that run in a child process, one at a time: they may have crashed their workers."""
+
 WORKFLOW = "session"
 _UNAVAILABLE = (sa.exc.DBAPIError, sa.exc.TimeoutError)
 _SERIALIZATION_FAILURE = "40001"
@@ -99,6 +102,7 @@ class Engine:
         at_once: int,
         poll: float,
         work: Callable[[str], Awaitable[None]],
+        suspects: bool = False,
     ) -> AsyncIterator["Engine"]:
         """Run queued sessions through `work` inside the block.
 
@@ -107,6 +111,7 @@ class Engine:
             executor: The name of this process, never used before.
             at_once: Maximum number of concurrent sessions in all processes.
             poll: Seconds between two polls of the queue.
+            suspects: Run the suspects, one at a time, and no other sessions.
         """
         url = engine_url(database_url)
         if url.startswith("sqlite"):
@@ -132,6 +137,8 @@ class Engine:
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(session)
         engine = cls(dbos)
         engine._session = session
+        queue = SUSPECTS if suspects else QUEUE
+        DBOS.listen_queues([queue])
         try:
             with _translating_errors():
                 DBOS.launch()
@@ -142,7 +149,11 @@ class Engine:
             sa.event.listen(dbos._sys_db.engine, "handle_error", _mark_retryable)
             with _translating_errors():
                 await DBOS.register_queue_async(
-                    QUEUE, global_concurrency=at_once, polling_interval_sec=poll, on_conflict="always_update"
+                    queue,
+                    global_concurrency=at_once,
+                    worker_concurrency=1 if suspects else None,
+                    polling_interval_sec=poll,
+                    on_conflict="always_update",
                 )
             await engine.adopt()
             yield engine
@@ -172,22 +183,69 @@ class Engine:
         return {one.workflow_id: one.executor_id or "" for one in started}
 
     async def requeue(self, session_ids: Collection[str], *, taken_from: str) -> None:
-        """Queue sessions again that this process started; those that another process has taken since are left alone."""
+        """Queue sessions again that a process started; those that another process has taken since are left alone."""
+        await self._move(session_ids, taken_from, QUEUE)
 
-        def reenqueue() -> None:
-            # The public `resume_workflows` would also take sessions away from a process that has just resumed them.
-            for session_id in session_ids:
-                self._dbos._sys_db.reenqueue_for_recovery(session_id, [taken_from], QUEUE)
+    async def set_aside(self, session_id: str, *, taken_from: str) -> None:
+        """Queue a session of this process again, as a suspect."""
+        await self._move([session_id], taken_from, SUSPECTS)
+
+    async def has_suspects(self) -> bool:
+        """Whether suspects are queued."""
+        status = SystemSchema.workflow_status
+        queued = sa.select(sa.exists().where((status.c.queue_name == SUSPECTS) & (status.c.status == "ENQUEUED")))
+
+        def ask() -> bool:
+            with self._dbos._sys_db.engine.begin() as connection:
+                return bool(connection.scalar(queued))
 
         with _translating_errors():
-            await anyio.to_thread.run_sync(reenqueue)
-        await self.adopt()
+            return await anyio.to_thread.run_sync(ask)
+
+    async def _move(
+        self, session_ids: Collection[str], taken_from: str, queue: str, *, steps_from: int | None = None
+    ) -> int:
+        """Queue sessions that a process started; returns how many it still had.
+
+        Args:
+            steps_from: Delete the stored steps from this position on.
+        """
+        # The public `resume_workflows` would also take sessions away from a process that has just resumed them.
+        status, steps = SystemSchema.workflow_status, SystemSchema.operation_outputs
+        theirs = (
+            status.c.workflow_uuid.in_(list(session_ids))
+            & (status.c.status == "PENDING")
+            & (status.c.executor_id == taken_from)
+        )
+        # Without an owner, a step of theirs that is being stored is refused from then on.
+        moved = (
+            sa.update(status)
+            .where(theirs)
+            .values(
+                status="ENQUEUED",
+                queue_name=queue,
+                owner_xid=None,
+                started_at_epoch_ms=None,
+                application_version=VERSION,
+            )
+        )
+        stale = steps.c.workflow_uuid.in_(list(session_ids)) & (steps.c.function_id >= (steps_from or 0))
+
+        def change() -> int:
+            with self._dbos._sys_db.engine.begin() as connection:
+                count = connection.execute(moved).rowcount
+                if count and steps_from is not None:
+                    connection.execute(sa.delete(steps).where(stale))
+                return count
+
+        with _translating_errors():
+            return await anyio.to_thread.run_sync(change)
 
     async def adopt(self) -> int:
         """Take over queued sessions of other versions of the engine's application; returns how many."""
         status = SystemSchema.workflow_status
         foreign = (
-            (status.c.queue_name == QUEUE)
+            status.c.queue_name.in_((QUEUE, SUSPECTS))
             & status.c.status.in_(("ENQUEUED", "DELAYED"))
             & status.c.application_version.is_distinct_from(VERSION)
         )
@@ -211,26 +269,8 @@ class Engine:
         Raises:
             LostSession: Another process has the session.
         """
-        status, steps = SystemSchema.workflow_status, SystemSchema.operation_outputs
-        ours = (
-            (status.c.workflow_uuid == session_id)
-            & (status.c.status == "PENDING")
-            & (status.c.executor_id == taken_from)
-        )
-        # The owner is cleared in the same transaction: a step of this run that is being stored is refused from then on.
-        requeued = sa.update(status).where(ours).values(status="ENQUEUED", owner_xid=None, started_at_epoch_ms=None)
-        stale = sa.delete(steps).where((steps.c.workflow_uuid == session_id) & (steps.c.function_id >= position))
-
-        def change() -> bool:
-            with self._dbos._sys_db.engine.begin() as connection:
-                if not connection.execute(requeued).rowcount:
-                    return False
-                connection.execute(stale)
-                return True
-
-        with _translating_errors():
-            if not await anyio.to_thread.run_sync(change):
-                raise LostSession(f"Session {session_id} belongs to another process.")
+        if not await self._move([session_id], taken_from, QUEUE, steps_from=position):
+            raise LostSession(f"Session {session_id} belongs to another process.")
 
     async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
         """Run a step of the current workflow and store its result, or return the stored result.

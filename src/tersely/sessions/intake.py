@@ -25,6 +25,7 @@ from tersely.errors import (
     OverrideRefused,
     QueueFull,
     SessionEnded,
+    SessionNotEnded,
     StoreUnavailable,
 )
 from tersely.events import log
@@ -164,6 +165,43 @@ class AlertIntake:
                 )
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
+        await self._queue(session_id)
+        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, chain, override))
+
+    async def run_again(self, session_id: str, *, principal: str) -> Accepted:
+        """Investigate the alert of an ended session again, in a new session.
+
+        Raises:
+            SessionNotFound: It does not exist.
+            SessionNotEnded: It is still running.
+            InputError: Its chain is no longer configured.
+            QueueFull: Too many sessions are pending.
+            StoreUnavailable: It was not accepted; send it again.
+        """
+        async with self._database.reading() as db:
+            old = await rows.find(db, session_id)
+        if not old.has_ended:
+            raise SessionNotEnded(session_id, old.status)
+        alert_type, chain = self.plan.chain_for(old.alert_type)
+        new = NewSession(
+            id=str(uuid.uuid4()),
+            scope=principal,
+            kind=self.plan.chains[chain].kind,
+            alert_type=alert_type,
+            chain=chain,
+            title=old.title,
+            alert=old.alert,
+            runbook=old.runbook,
+            override=old.override,
+            encoding=old.encoding,
+            # The marks in the alert verify under its key only.
+            mark_key=old.mark_key,
+        )
+        await self._store(new, None)
+        await self._queue(new.id)
+        return Accepted(session_id=new.id, message=f"The alert of session {session_id} is queued again.")
+
+    async def _queue(self, session_id: str) -> None:
         self._on_point("accepted, before it is queued")
         try:
             with anyio.fail_after(ENQUEUE_SECONDS):
@@ -172,7 +210,6 @@ class AlertIntake:
             # It is accepted nevertheless: a worker queues it.
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
         self._on_point("queued, before it is answered")
-        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, chain, override))
 
     async def _check_queue(self) -> None:
         """Refuse early if the queue is full, before masking; `_store` checks again in its transaction."""

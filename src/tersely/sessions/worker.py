@@ -13,10 +13,10 @@
   session resumes after the steps before them, and its timeline says so.
 
 A session can crash its worker, which also raises the crash count of the sessions beside
-it; so do crashes for other reasons. So a session that would be given up after one more
-crash is quarantined: its last attempt runs while no other quarantined session runs, in a
-worker that has been up for a while. If a worker dies that it did not run in, something
-else is crashing workers, and it is released.
+it; so do crashes for other reasons. So a session whose workers crashed repeatedly
+without progress is only a suspect. Suspects run one at a time in a child process of a
+worker (`start_child`). If the child dies while its parent lives, the session ends as
+failed, with that proof. If the parent dies, nothing is proven, and it is tried again.
 
 The work on a session is handed in by kind (`works`); how steps are stored is
 `sessions.durable`. All times are the database's.
@@ -27,7 +27,7 @@ import re
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -56,7 +56,13 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-MAX_CRASHES = 3
+SUSPECTED_AFTER = 2
+"""Crashes in a row without progress after which a session runs in a child process."""
+
+SUSPECTS_POLL_SECONDS = 0.5
+IDLE_SECONDS = 3.0
+"""How long a child process waits for another suspect."""
+
 CANCELLATION_POLL_SECONDS = 0.5
 ORPHAN_POLL_SECONDS = 1.0
 """Poll interval for orphans: sessions assigned to this worker in two consecutive polls but not running here."""
@@ -75,7 +81,7 @@ RESTARTED = own_words(
     "Another version of Tersely stored steps that this version cannot use. The session was started again."
 )
 
-StopReason = Literal["cancel", "lost", "leave", "again", "rewind"]
+StopReason = Literal["cancel", "lost", "leave", "again", "rewind", "suspect"]
 """Why a session stops on this worker. `again`: it broke in an unexpected way, so it is queued again."""
 
 
@@ -94,6 +100,19 @@ class Work(Protocol):
     async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome: ...
 
 
+class ChildProcess(Protocol):
+    """A process that works on suspects until there are none; implemented by `anyio.abc.Process`."""
+
+    async def wait(self) -> int:
+        """The exit code; 0: it ended in order."""
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def aclose(self) -> None: ...
+
+
 class Launch(Protocol):
     """Starts the workflow engine; see `Engine.launched`."""
 
@@ -106,6 +125,7 @@ class Launch(Protocol):
         at_once: int,
         poll: float,
         work: Callable[[str], Awaitable[None]],
+        suspects: bool = False,
     ) -> AbstractAsyncContextManager[Engine]: ...
 
 
@@ -116,8 +136,6 @@ class WorkerTimeouts:
     lease: float = 30.0
     session: float = 3600.0
     grace: float = 30.0
-    steady: float = 15.0
-    """How long a worker has to be up before it runs a quarantined session."""
 
 
 @dataclass
@@ -128,9 +146,6 @@ class _Running:
     recorder: SessionRecorder | None = None
     stop_reason: StopReason | None = None
     stopped: anyio.Event = field(default_factory=anyio.Event)
-    quarantine: anyio.Semaphore | None = None
-    """Held while the session is suspected of crashing its workers."""
-
     replayed: bool = False
     """Whether a stored step was used, which another release may have stored."""
 
@@ -151,12 +166,6 @@ class _Running:
         await anyio.sleep_forever()
         raise AssertionError("the scope is cancelled")
 
-    def leave_quarantine(self) -> None:
-        """Called after a new step: the worker is alive, so this session did not crash the earlier ones."""
-        if self.quarantine:
-            self.quarantine.release()
-            self.quarantine = None
-
 
 _current: ContextVar[_Running] = ContextVar("the session that is running")
 
@@ -174,6 +183,12 @@ class Worker:
     name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
     """Unique to this process, never reused."""
 
+    start_child: Callable[[str], Awaitable[ChildProcess]] | None = None
+    """Starts a child process with a worker of this name that takes suspects. Without it, suspects run here."""
+
+    takes_suspects: bool = False
+    """This is the worker of a child process: it runs suspects, and looks after nothing else."""
+
     launch: Launch = Engine.launched
     on_point: Callable[[str], None] = lambda point: None
     """Called with the name of each crash point as it is passed; a test ends the process there."""
@@ -183,8 +198,14 @@ class Worker:
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
     _at_once: int = 1
-    _started_at: float = 0.0
-    _quarantine: anyio.Semaphore = field(default_factory=lambda: anyio.Semaphore(1))
+    _broke: bool = False
+    """A suspect broke in an unexpected way."""
+
+    _child: str = ""
+    """The name of the child process's worker."""
+
+    _child_process: ChildProcess | None = None
+    _children: int = 0
     _heartbeats_since: datetime | None = None
     """Since when heartbeats were sent without a gap, by the database's clock."""
 
@@ -196,20 +217,29 @@ class Worker:
     @asynccontextmanager
     async def running(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions inside the block; then shut down in order."""
-        self._at_once, self._started_at = at_once, anyio.current_time()
+        self._at_once = at_once
         await self._update_heartbeat()
         async with (
             self.launch(
-                database_url, codec=self.codec, executor=self.name, at_once=at_once, poll=poll, work=self._run_workflow
+                database_url,
+                codec=self.codec,
+                executor=self.name,
+                at_once=at_once,
+                poll=poll,
+                work=self._run_workflow,
+                suspects=self.takes_suspects,
             ) as engine,
             anyio.create_task_group() as group,
         ):
             self._engine = engine
             group.start_soon(self._repeat, self._update_heartbeat, self.timeouts.lease / 5)
             group.start_soon(self._repeat, self._poll_cancellations, CANCELLATION_POLL_SECONDS)
-            group.start_soon(self._repeat, self._recover_dead_workers, min(1.0, self.timeouts.lease / 4))
-            group.start_soon(self._repeat, self._requeue_orphans, ORPHAN_POLL_SECONDS)
-            group.start_soon(self._repeat, self._queue_unqueued, UNQUEUED_POLL_SECONDS)
+            if not self.takes_suspects:
+                group.start_soon(self._repeat, self._recover_dead_workers, min(1.0, self.timeouts.lease / 4))
+                group.start_soon(self._repeat, self._requeue_orphans, ORPHAN_POLL_SECONDS)
+                group.start_soon(self._repeat, self._queue_unqueued, UNQUEUED_POLL_SECONDS)
+            if self.start_child:
+                group.start_soon(self._repeat, self._run_suspects, SUSPECTS_POLL_SECONDS)
             try:
                 yield engine
             finally:
@@ -223,6 +253,15 @@ class Worker:
     def session_ids(self) -> list[str]:
         """Sessions that run on this worker."""
         return list(self._running)
+
+    async def until_idle(self) -> bool:
+        """Wait until there is no suspect any more, or one broke; returns whether all ended in order."""
+        idle_since = anyio.current_time()
+        while not self._broke and anyio.current_time() - idle_since < IDLE_SECONDS:
+            await anyio.sleep(0.1)
+            if self._running:
+                idle_since = anyio.current_time()
+        return not self._broke
 
     def cancel_here(self, session_id: str) -> bool:
         """Stop a session if it runs on this worker, without waiting for the next poll."""
@@ -247,7 +286,6 @@ class Worker:
                 # Not to be stored: it says nothing about the step.
                 await running.stop_from_inside("lost")
             self.on_point(f"after {kind}, before it is stored")
-            running.leave_quarantine()
             return result
 
         try:
@@ -283,6 +321,9 @@ class Worker:
         self.leaving = True
         if self._engine:
             self._engine.stop_dequeuing()
+        if self._child_process:
+            with suppress(ProcessLookupError):
+                self._child_process.terminate()
         with anyio.move_on_after(2):
             await retry_while_unavailable(self._update_heartbeat)
         with anyio.move_on_after(self.timeouts.grace * 0.8):
@@ -305,6 +346,8 @@ class Worker:
             stopped = [running.stopped for running in self._running.values()]
             for event in stopped:
                 await event.wait()
+        while self._child_process:  # noqa: ASYNC110 — an event would have to follow each child process
+            await anyio.sleep(0.05)
 
     # One session
 
@@ -325,7 +368,6 @@ class Worker:
                 logger.info("session_left", extra={"session_id": session_id, "why": running.stop_reason})
                 raise Interrupted
         finally:
-            running.leave_quarantine()
             running.stopped.set()
             if self._running.get(session_id) is running:
                 del self._running[session_id]
@@ -341,6 +383,8 @@ class Worker:
                     return True
         except LostSession:
             running.stop_reason = "lost"
+        except _Suspected:
+            running.stop_reason = "suspect"
         except Exception as problem:
             # A broad catch: an accepted session must end. It is retried as after a crash.
             logger.error("session_broke", extra={"session_id": session_id}, exc_info=problem)
@@ -354,7 +398,11 @@ class Worker:
             if running.stop_reason == "leave":
                 with anyio.CancelScope(shield=True), anyio.move_on_after(2):
                     await retry_while_unavailable(lambda: self._release_and_requeue(session_id, attempt))
-            if running.stop_reason == "again":
+            if running.stop_reason == "suspect":
+                await retry_while_unavailable(lambda: self._set_aside(session_id))
+            if running.stop_reason == "again" and self.takes_suspects:
+                self._broke = True  # The parent process ends the session.
+            elif running.stop_reason == "again":
                 await anyio.sleep(ORPHAN_POLL_SECONDS)
                 await retry_while_unavailable(lambda: self._requeue_as_crashed(session_id))
             if running.stop_reason == "rewind":
@@ -365,7 +413,7 @@ class Worker:
 
     async def _claim_and_run(self, session_id: str, running: _Running) -> None:
         self.on_point("before claim")
-        session = await self._claim_when_possible(session_id, running)
+        session = await self._claim_when_possible(session_id)
         self.on_point("after claim")
         if session is None:
             return  # It has ended; the engine did not know.
@@ -375,9 +423,6 @@ class Worker:
         )
         if session.status == "cancelling":
             end = SessionEnd(status="cancelled", reason=session.reason or "Cancelled on request.")
-        elif session.crashes >= MAX_CRASHES:
-            reason = f"It was given up: its worker process ended {session.crashes} times in a row without progress."
-            end = SessionEnd(status="failed", reason=reason)
         elif (work := self.works.get(session.kind)) is None:
             end = SessionEnd(status="failed", reason=f"This version has no workflow for kind {session.kind!r}.")
         else:
@@ -415,34 +460,25 @@ class Worker:
                 status="failed", reason=f"An internal error ({type(problem).__name__}); the log has the traceback."
             )
 
-    async def _claim_when_possible(self, session_id: str, running: _Running) -> Session | None:
+    async def _claim_when_possible(self, session_id: str) -> Session | None:
         """Claim a session once there is room for it; None if it has ended."""
         while True:
             try:
-                return await retry_while_unavailable(lambda: self._claim(session_id, running))
+                return await retry_while_unavailable(lambda: self._claim(session_id))
             except LostSession:
                 return None
-            except _Quarantined:
-                await self._enter_quarantine(session_id, running)
             except _NoRoom:
                 # The engine limits concurrency too, but does not see uncommitted claims of other workers.
                 await anyio.sleep(0.1)
 
-    async def _enter_quarantine(self, session_id: str, running: _Running) -> None:
-        """Wait until this worker has been up for a while and no other quarantined session runs on it."""
-        logger.warning("session_suspected", extra={"session_id": session_id})
-        await anyio.sleep_until(self._started_at + self.timeouts.steady)
-        await self._quarantine.acquire()
-        running.quarantine = self._quarantine
-
-    async def _claim(self, session_id: str, running: _Running) -> Session:
+    async def _claim(self, session_id: str) -> Session:
         async with self.database.transaction() as db:
             if not await executors.is_room_for(db, session_id, self._at_once):
                 raise _NoRoom
             claim, logged = await log.claim_session(db, session_id, self.name, now=self.database.clock.now())
             # After the claim, which waits for a concurrent transaction that counts a crash.
-            if not running.quarantine and await executors.crashes_in_a_row(db, session_id) == MAX_CRASHES - 1:
-                raise _Quarantined
+            if self.start_child and await executors.crashes_in_a_row(db, session_id) >= SUSPECTED_AFTER:
+                raise _Suspected
             session = await rows.find(db, session_id)
         logger.info(
             "session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name}
@@ -476,6 +512,11 @@ class Worker:
             async with self.database.transaction() as db:
                 await claims.release(db, session_id, attempt)
         await self._engine.requeue([session_id], taken_from=self.name)
+
+    async def _set_aside(self, session_id: str) -> None:
+        assert self._engine is not None
+        logger.warning("session_suspected", extra={"session_id": session_id})
+        await self._engine.set_aside(session_id, taken_from=self.name)
 
     async def _rewind(self, session_id: str, attempt: int | None, position: int) -> None:
         assert self._engine is not None
@@ -539,7 +580,15 @@ class Worker:
         engine, lease = self._engine, self.timeouts.lease
         if engine is None or self.leaving or not self._may_declare_others_dead():
             return
-        if self.database.is_sqlite and self._recovered_once and set((await engine.started()).values()) <= {self.name}:
+        if (
+            self.database.is_sqlite
+            and self._recovered_once
+            and set((await engine.started()).values())
+            <= {
+                self.name,
+                self._child,
+            }
+        ):
             # Read outside of a transaction, unlike below: SQLite has one writer, and the engine may be slow.
             return
         self._recovered_once = True
@@ -548,12 +597,11 @@ class Worker:
                 return
             # On SQLite only one process works: every other registered worker is dead.
             alive = (
-                {self.name}
+                {self.name, self._child}
                 if self.database.is_sqlite
                 else {self.name, *(one.id for one in await executors.alive(db, lease=lease))}
             )
             for executor in await executors.others(db, alive):
-                await executors.release_quarantined(db, executor, crashes=MAX_CRASHES - 1)
                 await executors.unregister(db, executor)
             by_executor: dict[str, list[str]] = {}
             for session_id, executor in (await engine.started()).items():
@@ -576,6 +624,59 @@ class Worker:
             and self._heartbeats_since
             and (self._last_heartbeat - self._heartbeats_since).total_seconds() >= self.timeouts.lease
         )
+
+    # Suspects
+
+    async def _run_suspects(self) -> None:
+        """Start a child process if there are suspects, and judge them by its end."""
+        engine = self._engine
+        if engine is None or self.leaving or not await engine.has_suspects():
+            return
+        assert self.start_child is not None
+        self._children += 1
+        self._child = name = f"{self.name}-child{self._children}"
+        self._child_process = process = await self.start_child(name)
+        try:
+            code = await process.wait()
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            self._child_process = None
+            with anyio.CancelScope(shield=True):
+                await process.aclose()
+        if not self.leaving:
+            await retry_while_unavailable(lambda: self._judge(name, code))
+        self._child = ""
+
+    async def _judge(self, child: str, code: int) -> None:
+        """Queue the sessions of a child process again that has ended; end the one that made it crash."""
+        engine = self._engine
+        assert engine is not None
+        started = [session_id for session_id, executor in (await engine.started()).items() if executor == child]
+        async with self.database.transaction() as db:
+            held = await executors.held(db, child)
+        for session_id in started:
+            if code and session_id in held:
+                await self._record_crash_of_child(session_id, child, code)
+            elif session_id in held:
+                async with self.database.transaction() as db:
+                    await claims.release(db, session_id, held[session_id])
+        await engine.requeue(started, taken_from=child)
+        async with self.database.transaction() as db:
+            await executors.unregister(db, child)
+
+    async def _record_crash_of_child(self, session_id: str, child: str, code: int) -> None:
+        async with self.database.transaction() as db:
+            crashes = await claims.record_crash(db, session_id, child)
+        if crashes is None or crashes <= SUSPECTED_AFTER:
+            return  # It ended, or made progress since the previous crash.
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        reason = (
+            f"It was set aside: after {crashes - 1} crashes of its workers without progress it ran alone in a process, "
+            f"which it crashed too ({how}). It can be run again."
+        )
+        logger.error("session_convicted", extra={"session_id": session_id, "executor": child, "code": code})
+        await self._end(session_id, None, SessionEnd(status="failed", reason=reason))
 
     async def _requeue_orphans(self) -> None:
         """Queue sessions again that are assigned to this worker and do not run here: a claim or an end was lost."""
@@ -642,5 +743,5 @@ class _NoRoom(Exception):
     """The maximum number of sessions is running."""
 
 
-class _Quarantined(Exception):
-    """The session may have crashed its workers, and has to wait for its last attempt."""
+class _Suspected(Exception):
+    """The session may have crashed its workers, and has to run in a child process."""

@@ -20,9 +20,6 @@ from tersely.store.tables import executors, sessions
 _RECOVERY_LOCK = 7_237_111  # Arbitrary numbers that only we use.
 _CLAIM_LOCK = 7_237_112
 
-_MOST_ATTEMPTS = 60
-"""About thirty crashes: a claim is one attempt, and so is the recovery after a crash."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Executor:
@@ -155,19 +152,6 @@ async def crashes_in_a_row(db: AsyncConnection, session_id: str) -> int:
 _CRASHES = sa.select(sessions.c.crashes).where(
     sessions.c.id == sa.bindparam("the_session"), sessions.c.last_seq <= sessions.c.seq_at_death
 )
-
-
-async def release_quarantined(db: AsyncConnection, executor: str, *, crashes: int) -> None:
-    """Reset the crash count of quarantined sessions that were not running in a worker that just died.
-
-    They did not kill that worker, so something else may have killed the earlier ones too. A session that had many
-    attempts is not released: it would be retried for ever.
-    """
-    elsewhere = (sessions.c.executor.is_(None) | (sessions.c.executor != executor)) & (
-        sessions.c.attempt < _MOST_ATTEMPTS
-    )
-    quarantined = (sessions.c.crashes == crashes) & (sessions.c.last_seq <= sessions.c.seq_at_death)
-    await db.execute(sa.update(sessions).where(sessions.c.status.in_(OPEN), elsewhere, quarantined).values(crashes=1))
 
 
 async def unattended(db: AsyncConnection, *, now: datetime, seconds: float, limit: int = 500) -> list[str]:

@@ -6,6 +6,7 @@ they were stored, which is also what the WebSocket sends.
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from starlette.responses import StreamingResponse
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
 from tersely.store import events, interactions, listing, stages, timeline
 from tersely.store import sessions as rows
-from tersely.store.database import Connection
+from tersely.store.database import Connection, Database
 from tersely.store.interactions import StoredInteraction
 from tersely.store.listing import Filters
 from tersely.store.sessions import Session
@@ -38,6 +39,7 @@ from tersely.web.problems import ApiError
 from tersely.web.results import result_fields, session_scope
 from tersely.web.schemas import (
     ERRORS,
+    AcceptedOut,
     CancelOut,
     CursorPage,
     EventOut,
@@ -173,14 +175,17 @@ def session_routes(deps: WebDependencies) -> APIRouter:
     @router.post("/sessions/{session_id}/cancel")
     async def cancel_session(session_id: SessionId, principal: Principal = Caller) -> CancelOut:
         """Cancel a pending or running session. Its findings so far are kept."""
-        if not principal.has_scope("admin"):
-            async with database.reading() as db:
-                author = (await rows.find(db, session_id)).scope
-            if author != principal.name:
-                raise ApiError(403, "Only its author, or a token with the scope admin, can cancel this session.")
+        await _check_author(database, session_id, principal, "cancel this session")
         status = await deps.intake.cancel(session_id, by=principal.name)
         message = "The session is stopping." if status == "cancelling" else "The session is cancelled."
         return CancelOut.model_validate({"session_id": session_id, "status": status, "message": message})
+
+    @router.post("/sessions/{session_id}/again", status_code=202)
+    async def run_session_again(session_id: SessionId, principal: Principal = _REQUIRE_CANCEL) -> AcceptedOut:
+        """Investigate the alert of an ended session again, in a new session."""
+        await _check_author(database, session_id, principal, "run this session again")
+        accepted = await deps.intake.run_again(session_id, principal=principal.name)
+        return AcceptedOut.model_validate(asdict(accepted))
 
     @router.delete("/sessions/{session_id}", status_code=204, response_class=Response)
     async def delete_session(session_id: SessionId) -> Response:
@@ -189,6 +194,14 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+async def _check_author(database: Database, session_id: str, principal: Principal, what: str) -> None:
+    if not principal.has_scope("admin"):
+        async with database.reading() as db:
+            author = (await rows.find(db, session_id)).scope
+        if author != principal.name:
+            raise ApiError(403, f"Only its author, or a token with the scope admin, can {what}.")
 
 
 async def _last_seq(db: Connection, session_id: str) -> int:
