@@ -18,6 +18,7 @@ from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, 
 from tersely.store import claims, events, executors, timeline
 from tersely.store import sessions as rows
 from tersely.store.database import Database
+from tersely.store.liveness import LOCKED, worker_lock
 from tersely.store.sessions import Session
 from tests.fakes.sessions_app import Opening, SmallApp, opening
 
@@ -369,6 +370,37 @@ async def test_a_session_whose_workers_died_by_chance_is_not_given_up(opened: Op
                 await claims.record_crash(db, accepted.session_id, f"{number}")
     async with opened(conclude, at_once=1) as app:
         assert (await app.until(accepted.session_id, "completed", "failed")).status == "completed"
+
+
+@pytest.mark.parametrize("store", ["postgresql"])
+async def test_sessions_of_a_dead_process_are_resumed_long_before_its_lease_ends(
+    store: str, postgresql_url: str
+) -> None:
+    """A worker that starts takes those of its predecessor at once, and none of a worker that lives or has no lock."""
+    await Database.migrate(postgresql_url)
+    opened = opening(postgresql_url)
+    timeouts = WorkerTimeouts(lease=600, grace=0.1)
+    names = {"dead": f"dead{LOCKED}", "lives": f"lives{LOCKED}", "pooled": "pooled"}
+    async with opened(conclude, timeouts=timeouts) as app:
+        app.engine.stop_dequeuing()
+        sessions = {name: (await app.intake.submit(ALERT, principal="me")).session_id for name in names}
+        status = SystemSchema.workflow_status
+        for name, session_id in sessions.items():
+            with app.engine._dbos._sys_db.engine.begin() as connection:
+                taken = sa.update(status).where(status.c.workflow_uuid == session_id)
+                connection.execute(taken.values(status="PENDING", executor_id=names[name]))
+            async with app.database.transaction() as db:
+                await executors.heartbeat(db, names[name], host="h", version="1")
+                await claim_session(db, session_id, names[name], now=app.database.clock.now())
+    async with Database.open(postgresql_url) as other, worker_lock(other, "lives"):
+        async with opened(conclude, at_once=5, timeouts=timeouts) as app:
+            assert app.worker.name.endswith(LOCKED)
+            with anyio.fail_after(60):
+                await app.until(sessions["dead"], "completed")
+            await anyio.sleep(2)
+            for name in ("lives", "pooled"):
+                session = await app.session(sessions[name])
+                assert (session.status, session.executor) == ("in_progress", names[name])
 
 
 async def test_no_more_sessions_are_claimed_than_may_run_whatever_the_engine_hands_out(database: Database) -> None:

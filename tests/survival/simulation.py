@@ -474,6 +474,7 @@ async def _live(world: World, process: Process, looks: int, suspects_worker: str
         timeouts=WorkerTimeouts(lease=LEASE, grace=2, session=120),
         version="1",
         name=name,
+        hold_lock=_no_lock,
         launch=PlayedEngine.launched_in(world, process),
         start_child=None if suspects_worker else start_child,
         takes_suspects=bool(suspects_worker),
@@ -494,6 +495,12 @@ async def _live(world: World, process: Process, looks: int, suspects_worker: str
         pass
     finally:
         process.gone.set()
+
+
+@asynccontextmanager
+async def _no_lock(database: Database, name: str) -> AsyncIterator[None]:
+    """As behind a connection pooler: only leases count."""
+    yield None
 
 
 async def _ended_in_order(process: Process, worker: Worker) -> bool:

@@ -122,6 +122,7 @@ async def _database(settings: Settings) -> CheckOutcome:
     from tersely.errors import TerselyError
     from tersely.store import overview
     from tersely.store.database import Database
+    from tersely.store.liveness import can_lock
     from tersely.store.tables import SCHEMA
 
     url = settings.store.url
@@ -131,6 +132,7 @@ async def _database(settings: Settings) -> CheckOutcome:
         async with Database.open(url) as database, database.reading() as db:
             clock_difference = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
             waiting = (await overview.look(db)).sessions.get("pending", 0)
+            is_pooled = not database.is_sqlite and not await can_lock(database)
     except TerselyError as error:
         return CheckOutcome("database", "wrong", str(error))
     kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
@@ -140,6 +142,13 @@ async def _database(settings: Settings) -> CheckOutcome:
             "database",
             "look",
             f"{state}; its clock differs from ours by {clock_difference:,.0f} s, so shown times will be off",
+        )
+    if is_pooled:
+        return CheckOutcome(
+            "database",
+            "look",
+            f"{state}; behind a connection pooler, so sessions of a dead worker are resumed after its lease "
+            f"({settings.queue.lease:g} s) instead of a second or two. Connect to PostgreSQL directly for that",
         )
     return CheckOutcome("database", "fine", state)
 

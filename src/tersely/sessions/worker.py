@@ -2,10 +2,13 @@
 
 * **Claim**: `claim` raises the session's attempt. The previous worker can no longer
   write.
-* **Heartbeat**: sent five times per lease. The sessions of a worker without a heartbeat
-  for a lease are queued again, by one surviving worker at a time. A worker that was
-  itself suspended or without its database declares no other dead until a lease has
-  passed.
+* **Lock**: on PostgreSQL a worker holds a lock that is released the moment its process
+  dies (`store.liveness`). The sessions of a worker without its lock, which sends no
+  heartbeat either, are queued again after about a second, by one surviving worker at a
+  time.
+* **Heartbeat**: sent five times per lease. A worker without a heartbeat for a lease
+  counts as dead too: its host may be lost. A worker that was itself suspended or without
+  its database declares no other dead by its lease until a lease has passed.
 * **Stop**: a session stops on a worker when it is cancelled, times out, belongs to
   another worker, or when the process shuts down. In the last two cases it has not
   ended: another worker resumes it.
@@ -26,7 +29,7 @@ import logging
 import re
 import socket
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -45,10 +48,11 @@ from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.pipeline.admit import admit_words
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
-from tersely.store import claims, executors
+from tersely.store import claims, executors, liveness
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
-from tersely.store.database import Database
+from tersely.store.database import Connection, Database
+from tersely.store.liveness import WorkerLock, worker_lock
 from tersely.store.retrying import retry_while_unavailable
 from tersely.store.sessions import Session
 
@@ -64,6 +68,13 @@ IDLE_SECONDS = 3.0
 """How long a child process waits for another suspect."""
 
 CANCELLATION_POLL_SECONDS = 0.5
+LOCK_POLL_SECONDS = 0.4
+UNLOCKED_SECONDS = 0.8
+"""How long a worker without its lock and without a heartbeat is considered alive. It would notice at once."""
+
+RELOCK_SECONDS = 3.0
+"""How long a worker that lost its own lock waits before it declares others dead that have lost theirs."""
+
 ORPHAN_POLL_SECONDS = 1.0
 """Poll interval for orphans: sessions assigned to this worker in two consecutive polls but not running here."""
 
@@ -181,7 +192,7 @@ class Worker:
     timeouts: WorkerTimeouts
     version: str
     name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
-    """Unique to this process, never reused."""
+    """Unique to this process, never reused. With a lock, it ends with `liveness.LOCKED`."""
 
     start_child: Callable[[str], Awaitable[ChildProcess]] | None = None
     """Starts a child process with a worker of this name that takes suspects. Without it, suspects run here."""
@@ -189,6 +200,7 @@ class Worker:
     takes_suspects: bool = False
     """This is the worker of a child process: it runs suspects, and looks after nothing else."""
 
+    hold_lock: Callable[[Database, str], AbstractAsyncContextManager[WorkerLock | None]] = worker_lock
     launch: Launch = Engine.launched
     on_point: Callable[[str], None] = lambda point: None
     """Called with the name of each crash point as it is passed; a test ends the process there."""
@@ -210,6 +222,10 @@ class Worker:
     """Since when heartbeats were sent without a gap, by the database's clock."""
 
     _last_heartbeat: datetime | None = None
+    _lock: WorkerLock | None = None
+    _unlocked: dict[str, tuple[float, datetime]] = field(default_factory=dict)
+    """Workers that do not hold their lock: since when, and their last heartbeat then."""
+
     _orphan_polls: dict[str, int] = field(default_factory=dict)
     _recovered_once: bool = False
     """Whether the sessions of earlier processes were recovered."""
@@ -218,13 +234,22 @@ class Worker:
     async def running(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions inside the block; then shut down in order."""
         self._at_once = at_once
-        await self._update_heartbeat()
+        async with self.hold_lock(self.database, self.name) as self._lock:
+            if self._lock:
+                self.name = self._lock.executor
+            await self._update_heartbeat()
+            await self._find_unlocked()
+            async with self._working(database_url, poll) as engine:
+                yield engine
+
+    @asynccontextmanager
+    async def _working(self, database_url: str, poll: float) -> AsyncIterator[Engine]:
         async with (
             self.launch(
                 database_url,
                 codec=self.codec,
                 executor=self.name,
-                at_once=at_once,
+                at_once=self._at_once,
                 poll=poll,
                 work=self._run_workflow,
                 suspects=self.takes_suspects,
@@ -233,9 +258,13 @@ class Worker:
         ):
             self._engine = engine
             group.start_soon(self._repeat, self._update_heartbeat, self.timeouts.lease / 5)
+            if self._lock:
+                group.start_soon(self._repeat, self._update_heartbeat_without_lock, LOCK_POLL_SECONDS)
             group.start_soon(self._repeat, self._poll_cancellations, CANCELLATION_POLL_SECONDS)
             if not self.takes_suspects:
                 group.start_soon(self._repeat, self._recover_dead_workers, min(1.0, self.timeouts.lease / 4))
+                if self._lock:
+                    group.start_soon(self._repeat, self._recover_unlocked, LOCK_POLL_SECONDS)
                 group.start_soon(self._repeat, self._requeue_orphans, ORPHAN_POLL_SECONDS)
                 group.start_soon(self._repeat, self._queue_unqueued, UNQUEUED_POLL_SECONDS)
             if self.start_child:
@@ -551,6 +580,10 @@ class Worker:
             self._heartbeats_since = now
         self._last_heartbeat = now
 
+    async def _update_heartbeat_without_lock(self) -> None:
+        if self._lock and not self._lock.is_held:
+            await self._update_heartbeat()
+
     async def _unregister(self) -> None:
         async with self.database.transaction() as db:
             await executors.unregister(db, self.name)
@@ -577,8 +610,11 @@ class Worker:
 
     async def _recover_dead_workers(self) -> None:
         """Queue the sessions of dead workers again."""
-        engine, lease = self._engine, self.timeouts.lease
-        if engine is None or self.leaving or not self._may_declare_others_dead():
+        engine = self._engine
+        if engine is None or self.leaving:
+            return
+        unlocked = await self._find_unlocked()
+        if not unlocked and not self._may_declare_others_dead():
             return
         if (
             self.database.is_sqlite
@@ -595,12 +631,7 @@ class Worker:
         async with self.database.transaction() as db:
             if not await executors.lock_recovery(db):
                 return
-            # On SQLite only one process works: every other registered worker is dead.
-            alive = (
-                {self.name, self._child}
-                if self.database.is_sqlite
-                else {self.name, *(one.id for one in await executors.alive(db, lease=lease))}
-            )
+            alive = await self._alive(db, unlocked)
             for executor in await executors.others(db, alive):
                 await executors.unregister(db, executor)
             by_executor: dict[str, list[str]] = {}
@@ -614,6 +645,41 @@ class Worker:
                 await engine.requeue(session_ids, taken_from=executor)
                 self.on_point("after requeue")
                 logger.warning("taken_over", extra={"sessions": len(session_ids), "from": executor})
+
+    async def _recover_unlocked(self) -> None:
+        if await self._find_unlocked():
+            await self._recover_dead_workers()
+
+    async def _alive(self, db: Connection, unlocked: Collection[str]) -> set[str]:
+        """The workers that are not known to be dead."""
+        if self.database.is_sqlite:
+            # Only one process works on a file, and its child.
+            return {self.name, self._child}
+        known = (
+            [one.id for one in await executors.alive(db, lease=self.timeouts.lease)]
+            if self._may_declare_others_dead()
+            else await executors.registered(db)
+        )
+        return {self.name, *known} - set(unlocked)
+
+    async def _find_unlocked(self) -> set[str]:
+        """Other workers that should hold a lock, hold none, and sent no heartbeat for a moment: their process died."""
+        if self._lock is None or not self._lock.is_steady(RELOCK_SECONDS):
+            # Whatever took this worker's lock took those of others, too; they get time to take theirs again.
+            self._unlocked = {}
+            return set()
+        async with self.database.reading() as db:
+            # In this order: a worker takes its lock before it registers.
+            registered = await executors.registered(db)
+            held = await liveness.held_locks(db)
+        now = anyio.current_time()
+        seen: dict[str, tuple[float, datetime]] = {}
+        for executor, heartbeat in registered.items():
+            if executor.endswith(liveness.LOCKED) and liveness.key_of(executor) not in held and executor != self.name:
+                since, earlier = self._unlocked.get(executor, (now, heartbeat))
+                seen[executor] = (since, heartbeat) if heartbeat == earlier else (now, heartbeat)
+        self._unlocked = seen
+        return {executor for executor, (since, _) in seen.items() if now - since >= UNLOCKED_SECONDS}
 
     def _may_declare_others_dead(self) -> bool:
         """Whether this worker's own heartbeats had no gap for a lease, so that others had time to send theirs."""
@@ -634,7 +700,8 @@ class Worker:
             return
         assert self.start_child is not None
         self._children += 1
-        self._child = name = f"{self.name}-child{self._children}"
+        base = self.name.removesuffix(liveness.LOCKED)
+        self._child = name = f"{base}-child{self._children}{self.name.removeprefix(base)}"
         self._child_process = process = await self.start_child(name)
         try:
             code = await process.wait()

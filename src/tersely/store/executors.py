@@ -71,6 +71,11 @@ async def unregister(db: AsyncConnection, executor: str) -> None:
     await db.execute(sa.delete(executors).where(executors.c.id == executor))
 
 
+async def registered(db: AsyncConnection) -> dict[str, datetime]:
+    """All workers, each with the time of its last heartbeat."""
+    return {row.id: row.seen_at for row in await db.execute(sa.select(executors.c.id, executors.c.seen_at))}
+
+
 async def others(db: AsyncConnection, alive: Collection[str]) -> list[str]:
     """Registered workers that are not among these."""
     return list(await db.scalars(sa.select(executors.c.id).where(executors.c.id.not_in(list(alive)))))

@@ -39,10 +39,7 @@ class Notices:
     """`send` never blocks; `deliver` and `listen` run until cancelled and reconnect when the connection is lost."""
 
     def __init__(self, database: Database) -> None:
-        self._address = database.address
-        self._timeouts: dict[str, Any] = {
-            name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in self._address
-        }
+        self._database = database
         self._waiting: deque[str] = deque(maxlen=WAITING)
         self._has_messages = anyio.Event()
 
@@ -88,7 +85,7 @@ class Notices:
         pause = FIRST_RETRY_SECONDS
         while True:
             try:
-                async with self._connect() as connection:
+                async with connect(self._database) as connection:
                     pause = FIRST_RETRY_SECONDS
                     await work(connection)
             except (Error, OSError) as problem:
@@ -98,15 +95,19 @@ class Notices:
             )  # Jitter, so that replicas do not reconnect at the same time.
             pause = min(pause * 2, LAST_RETRY_SECONDS)
 
-    @asynccontextmanager
-    async def _connect(self) -> AsyncIterator["AsyncConnection[Any]"]:
-        from psycopg import AsyncConnection
 
-        # Shielded: cancelled while connecting, the driver would leave an open connection behind.
+@asynccontextmanager
+async def connect(database: Database) -> AsyncIterator["AsyncConnection[Any]"]:
+    """A PostgreSQL connection of one's own, outside of the pool."""
+    from psycopg import AsyncConnection
+
+    address = database.address
+    timeouts: dict[str, Any] = {name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in address}
+    # Shielded: cancelled while connecting, the driver would leave an open connection behind.
+    with anyio.CancelScope(shield=True):
+        connection = await AsyncConnection.connect(address, autocommit=True, **timeouts)
+    try:
+        yield connection
+    finally:
         with anyio.CancelScope(shield=True):
-            connection = await AsyncConnection.connect(self._address, autocommit=True, **self._timeouts)
-        try:
-            yield connection
-        finally:
-            with anyio.CancelScope(shield=True):
-                await connection.close()
+            await connection.close()
