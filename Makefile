@@ -84,8 +84,8 @@ lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/lint-imports
 
 .PHONY: kills
-kills: .venv/.ready ## Twenty real kills per store, three replicas on PostgreSQL
-	@$(BIN)/python -m tests.survival.chaos kills --kills 20
+kills: .venv/.ready ## Kills per store with side effects, an update and a database outage in the middle
+	@$(BIN)/python -m tests.survival.chaos kills --kills 40
 
 .PHONY: chaos
 chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 40 minutes)

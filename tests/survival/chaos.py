@@ -47,6 +47,8 @@ DOCS = ROOT / "docs" / "survival.md"
 BEGIN, END = "<!-- figures: make chaos writes from here -->", "<!-- figures: to here -->"
 MINUTES = 40.0
 SIMULATED = 60
+OLDER = "9fdf08a"
+"""The commit that is updated to this one: before 0.1.0, its records have fields that were removed since."""
 
 
 @dataclass(frozen=True)
@@ -133,25 +135,32 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     what = f"{times(1000)} alerts within {10 * scale:g} s, {times(300)} may wait"
     flood = {"alerts": times(1000), "pending": times(300), "seconds": 10 * scale, "alone": True}
     part("F38", what, pg, 120, scenarios.flood, {"looks": 0, "limit": 8}, **flood)
+    what = f"kill -9, {times(20)} times, two replicas, default lease"
+    part("takeover", what, pg, 120, scenarios.takeover, {"lease": 30.0}, count=times(20), alone=True)
     # The long ones, side by side.
+    older = _older_source()
+    what = f"kill -9, {kills} times, tools with side effects, an update and an outage"
+    # An older version may lack the lock of workers, so its sessions are resumed after a lease.
+    middle = {"older": older, "outage": True, "missing": "" if older else f"git has no commit {OLDER}"}
     part(
         "F01 F15",
-        f"kill -9, {kills} times, each time a copy is looked at",
+        f"{what}; each time a copy is looked at",
         lite,
-        7 * kills // 2,
+        60 + 4 * kills,
         scenarios.kills,
         count=kills,
-        load=8,
+        **middle,
     )
     part(
         "F01",
-        f"kill -9, {kills} times, three replicas",
+        f"{what}; three replicas",
         pg,
-        7 * kills // 2,
+        60 + 4 * kills,
         scenarios.kills,
         count=kills,
         replicas=3,
-        load=8,
+        needs="server",
+        **middle,
     )
     rounds = times(3)
     what = f"ends itself at every named point, up to {rounds} times in 4 minutes"
@@ -236,6 +245,19 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     part("F40", what, pg, 60, scenarios.clocks, missing=missing)
     part("F16", "a second server on the same file", lite, 25, scenarios.two_on_one_file)
     return found
+
+
+@functools.cache
+def _older_source() -> Path | None:
+    """The source of an older version, whose sessions this one has to resume."""
+    folder = BUILD / f"tersely-{OLDER}"
+    if not (folder / "src").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", OLDER, "src"], cwd=ROOT, capture_output=True, check=False)
+        if archive.returncode:
+            return None
+        subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
+    return folder / "src"
 
 
 async def play(part: Part, cradle: ForkServer | None, seed: int, most: float) -> Line:

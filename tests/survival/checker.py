@@ -39,6 +39,7 @@ def check(history: History) -> list[Violation]:
         *_moves(history),
         *_numbers(history),
         *_steps(history),
+        *_effects(history),
         *(Violation("I5", f"a secret lies in {leak['where']}", (leak,)) for leak in history.of("leak")),
         *(Violation("I6", f"unfinished: {left['where']}", (left,)) for left in history.of("left")),
         *_limit(history),
@@ -175,6 +176,16 @@ def _steps(history: History) -> Iterator[Violation]:
     repeated, most = again(history), most_again(history)
     if repeated > most:
         yield Violation("I4", f"{repeated} calls were made again, at most {most} were in flight at the faults")
+
+
+def _effects(history: History) -> Iterator[Violation]:
+    """I4: what a tool without hints changes is changed once."""
+    made: dict[tuple[str, int], list[Record]] = defaultdict(list)
+    for effect in history.of("effect"):
+        made[effect["case"], effect["number"]].append(effect)
+    for (case, number), effects in made.items():
+        if len(effects) > 1:
+            yield Violation("I4", f"effect {number} of {case} was made {len(effects)} times", tuple(effects))
 
 
 def was_given_up(end: Record) -> bool:

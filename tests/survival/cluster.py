@@ -95,6 +95,9 @@ class Cluster:
     """Seconds that each submission took to be answered."""
 
     sent: int = 0
+    effects: bool = False
+    """Whether cases have something changed."""
+
     started: int = 0
     audited: bool = False
 
@@ -112,7 +115,18 @@ class Cluster:
 
     # Processes
 
-    def start(self, slot: int, port: int | None = None, environment: Mapping[str, str] | None = None) -> Replica:
+    def start(
+        self,
+        slot: int,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        *,
+        source: Path | None = None,
+    ) -> Replica:
+        """
+        Args:
+            source: Of another version of Tersely, to be run as it is.
+        """
         self.started += 1
         log = self.folder / f"replica-{slot}-{self.started}.log"
         port = port or _free_port()
@@ -123,7 +137,11 @@ class Cluster:
                 everything["TERSELY_DATABASE_URL"], f"r{slot}-{self.started}"
             )
         process: subprocess.Popen[bytes] | Forked
-        if self.fork_server and not _needs_its_own(everything):
+        if source:
+            everything["PYTHONPATH"] = str(source)
+            with log.open("wb") as out:
+                process = _started([sys.executable, "-m", "tersely", *words], everything, out)
+        elif self.fork_server and not _needs_its_own(everything):
             process = self.fork_server.start(words, everything, log)
         else:
             with log.open("wb") as out:
@@ -156,7 +174,7 @@ class Cluster:
     async def submit(self, case: str | None = None, *, expected: str = "completed", patient: bool = True) -> str | None:
         """Send an alert, to any replica, until one takes it; its session."""
         self.sent += 1
-        case = case or f"case-{self.sent:04d}"
+        case = case or f"case-{self.sent:04d}{'e' * self.effects}"
         body = {"data": {"alertname": f"Trouble with {case}", "note": f"the token is {SECRET}"}}
         headers = {"Idempotency-Key": f"{case}-{self.started}-{self.sent}"}
         while True:
@@ -445,11 +463,12 @@ async def cluster(
             while not address.exists() or not address.read_text():
                 await anyio.sleep(0.05)
         config = folder / "tersely.yaml"
-        tools = {
+        tools: dict[str, Any] = {
             "command": sys.executable,
             "args": ["-m", "tests.survival.tools", str(folder / "tools.log")],
             "cwd": str(ROOT),
         }
+        acts = {"transport": {**tools, "args": [*tools["args"], "acts"]}, "timeout": 5}
         server: dict[str, Any] = {
             "transport": tools,
             "read_only": True,
@@ -468,7 +487,7 @@ async def cluster(
                 {
                     "llm_providers": {"scripted": provider},
                     "defaults": {"llm_provider": "scripted"},
-                    "mcp_servers": {"ops": server},
+                    "mcp_servers": {"ops": server, "acts": acts},
                 }
             )
         )

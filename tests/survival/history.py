@@ -14,6 +14,7 @@ Kinds and their fields (`at` is seconds since 1970 everywhere; all processes of 
     convicted  session, executor                          it crashed the child process with that worker
     step     session, name, began, stored                 as the workflow engine has it in the end
     call     what (model, summary, tool), case, number    as the model and the tool saw it
+    effect   case, number                                 of a tool without hints, as it had it
     event    session, seq, payload                        as the API has it in the end
     live     session, seq, payload                        as a viewer got it
     end      session, status, reason, attempt, began, ended

@@ -1,7 +1,8 @@
 """A model as a process of its own: it answers by what the conversation shows, and writes down every call.
 
 A case asks for `--looks` results, one after the other, and concludes. So the number
-of a call follows from the conversation alone, whichever process asks.
+of a call follows from the conversation alone, whichever process asks. A case whose
+name ends with `e` also has something changed each time.
 """
 
 import argparse
@@ -51,8 +52,13 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
         if number < looks:
             arguments = json.dumps({"case": case, "number": number})
             function = {"name": "ops__look", "arguments": arguments}
-            call = {"id": f"call-{number}", "type": "function", "function": function}
-            return Reply(text=f"Look number {number} at {case}.", tool_calls=(call,), finish="tool_calls", delay=delay)
+            made = [{"id": f"call-{number}", "type": "function", "function": function}]
+            if case.endswith("e"):
+                effect = {"name": "acts__change", "arguments": arguments}
+                made.append({"id": f"effect-{number}", "type": "function", "function": effect})
+            return Reply(
+                text=f"Look number {number} at {case}.", tool_calls=tuple(made), finish="tool_calls", delay=delay
+            )
         return Reply(text=f"The cause of {case} was found after {number} looks.", delay=delay)
 
     return FakeLLMServer(answer)

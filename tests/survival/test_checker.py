@@ -81,6 +81,11 @@ DOCTORED: list[tuple[str, str, Any]] = [
     ("I4", "ran again after it was stored", lambda h: the(h, "step", 1).update(stored=3.05)),
     ("I4", "stored x/1/model twice", lambda h: h.records.append(dict(the(h, "step")))),
     ("I4", "at most 0 were in flight", lambda h: h.records.remove(the(h, "fault"))),
+    (
+        "I4",
+        "effect 0 of case-1 was made 2 times",
+        lambda h: h.records.extend({"kind": "effect", "case": "case-1", "number": 0, "at": at} for at in (3.0, 6.0)),
+    ),
     ("I5", "a secret lies in a log", lambda h: h.records.append({"kind": "leak", "where": "a log"})),
     ("I6", "unfinished: queue", lambda h: h.records.append({"kind": "left", "session": "s", "where": "queue"})),
 ]

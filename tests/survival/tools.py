@@ -1,4 +1,6 @@
-"""A tool as a process of its own: `look` shows something with a secret in it, and writes down every call."""
+"""Tools as a process of its own: `look` shows something with a secret in it, `change` has an effect. Both write down
+every call.
+"""
 
 import json
 import os
@@ -52,7 +54,24 @@ def look(server: PlainServer, request: Message) -> Message | None:
     return text(f"{case} is in state {number}; its token is {SECRET}")
 
 
+def change(server: PlainServer, request: Message) -> Message | None:
+    """Its effect is the line in the log; it takes a moment, before and after."""
+    given = request["params"]["arguments"]
+    time.sleep(random.uniform(0, 0.2))
+    with Path(sys.argv[1]).open("a") as log:
+        log.write(
+            json.dumps({"kind": "effect", "case": given["case"], "number": given["number"], "at": time.time()}) + "\n"
+        )
+    time.sleep(random.uniform(0, 0.2))
+    return text(f"{given['case']} was changed")
+
+
 if __name__ == "__main__":
+    if sys.argv[2:] == ["acts"]:
+        # Without hints: nothing says that a call may be made twice.
+        acts = {"name": "change", "description": "Change something of a case.", "inputSchema": SCHEMA}
+        PlainServer({"change": change}, [acts]).serve()
+        sys.exit()
     definition = {
         "name": "look",
         "description": "Look at a case.",
