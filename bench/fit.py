@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from random import Random
+from typing import Any
 from zlib import crc32
 
 from bench import condense
@@ -33,7 +34,8 @@ from tersely.condensing.units import pack
 from tersely.condensing.weights import GENERIC, Weights
 from tersely.text.tokens import O200K
 
-NAMES = tuple(field.name for field in fields(Weights))
+NAMES = tuple(field.name for field in fields(Weights) if field.name not in ("title", "body", "roles"))
+"""The features that lines of any kind have."""
 HARD, EASY = 30, 10
 MOST_WANTED = 4
 """Lines per case without a needle, those with the highest scores and others drawn at random; and lines with one."""
@@ -179,9 +181,14 @@ def ranked(samples: list[Sample], weights: Row) -> dict[str, float]:
     return {kind: sum(shares) / len(shares) for kind, shares in found.items()}
 
 
+def _table(weights: Row) -> Weights:
+    changed: dict[str, Any] = dict(zip(NAMES, weights, strict=True))
+    return replace(GENERIC, **changed)
+
+
 def kept(samples: list[Sample], weights: Row) -> dict[str, float]:
     """For each kind the share of needles that the generic reader keeps."""
-    table = Weights(**dict(zip(NAMES, weights, strict=True)))
+    table = _table(weights)
     found: dict[str, list[float]] = defaultdict(list)
     for sample in samples:
         question = Focus.parse(sample.focus)
@@ -233,7 +240,7 @@ def main() -> None:
     print(f"{'weight':<16} table fitted")
     for name, old, new in zip(NAMES, start, final, strict=True):
         print(f"{name:<16} {old:5.2f} {new:6.2f}")
-    print(replace(GENERIC, **{name: round(new, 2) for name, new in zip(NAMES, final, strict=True)}))
+    print(_table(tuple(round(new, 2) for new in final)))
 
 
 if __name__ == "__main__":

@@ -234,8 +234,12 @@ class Reader:
     """Whether a JSON document inside is a part by itself."""
     by_line: bool = False
     """Whether each line stands for itself, so that the lines may be the elements of a list."""
+    proven: bool = True
+    """Whether a grammar, a clock or signs of its own prove the kind. If not, the generic reader gets a share, too."""
     may_repeat: bool = False
     """Whether such a text is read as a log if it consists of copies of a few lines."""
+    refilled: bool = True
+    """Whether a budget that is not used is filled with the lines left out; a page leaves out menus at any budget."""
 
 
 @cache
@@ -260,6 +264,11 @@ def detect(text: str, *, json: bool = True) -> Reader:
         return readers()["text"]
     others = () if json else ("json", "json_cut")
     return next(reader for _, reader, shows in _signs() if reader.kind not in others and shows(sample))
+
+
+def reader_of(kind: str) -> Reader:
+    """Return the reader of a kind; for parts of several kinds the generic one."""
+    return readers().get(kind) or readers()["text"]
 
 
 def kind_of(text: str) -> str:

@@ -12,7 +12,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.weights import Weights
@@ -35,17 +35,21 @@ EDGE = 4
 
 @dataclass
 class Features:
-    """One list per feature, with one number per text."""
+    """One list per feature, with one number per text; empty if the reader does not know the feature, or no text has it.
+
+    `Weights` says what each of them is.
+    """
 
     found: Found
-    nearness: list[float]
-    rarity: list[float]
-    window: list[float]
-    position: list[float]
-    pinned: list[float]
-    """Empty if no text states an outcome."""
-    standing: list[float] = field(default_factory=list)
-    """Empty if the reader knows no columns."""
+    nearness: Sequence[float] = ()
+    rarity: Sequence[float] = ()
+    window: Sequence[float] = ()
+    position: Sequence[float] = ()
+    pinned: Sequence[float] = ()
+    standing: Sequence[float] = ()
+    title: Sequence[float] = ()
+    body: Sequence[float] = ()
+    roles: Sequence[str] = ()
 
     def rows(self, focus: Focus) -> list[dict[str, float]]:
         """Return for each text its features by the names in `Weights`; for fitting and explaining."""
@@ -64,31 +68,39 @@ class Features:
             for at in range(len(self.nearness))
         ]
 
-    def scores(self, weights: Weights, focus: Focus) -> list[float]:
-        """Return the score of each text."""
-        severe, rare, edge, pin = (getattr(weights, name) for name in _asked(focus))
-        scores = [
-            weights.relevance * relevance + weights.nearness * near + severe * severity + rare * rarity
-            for relevance, near, severity, rarity in zip(
-                self.found.relevance, self.nearness, self.found.severity, self.rarity, strict=True
-            )
-        ]
+    def scores(self, weights: Weights, focus: Focus, *, unusual: bool | None = None) -> list[float]:
+        """Return the score of each text; `unusual` says if rare texts are wanted, where the reader knows better."""
+        severe, rare, edge, pin = (getattr(weights, name) for name in _asked(focus, unusual))
+        scores = [weights.relevance * relevance for relevance in self.found.relevance]
         for weight, values in (
+            (weights.nearness, self.nearness),
+            (severe, self.found.severity),
+            (rare, self.rarity),
             (weights.standing, self.standing),
             (weights.window, self.window),
             (edge, self.position),
             (pin, self.pinned),
+            (weights.title, self.title),
+            (weights.body, self.body),
         ):
             if weight and values:
                 scores = [score + weight * value for score, value in zip(scores, values, strict=True)]
+        if self.roles:
+            scores = [score + weights.roles[role] for score, role in zip(scores, self.roles, strict=True)]
         return scores
 
 
-def _asked(focus: Focus) -> tuple[str, str, str, str]:
+def near_features(texts: Sequence[str], focus: Focus) -> Features:
+    """Return what is known about any lines: which terms and words of severity they contain, or those beside them."""
+    found = scan(texts, focus)
+    return Features(found, nearness(found))
+
+
+def _asked(focus: Focus, unusual: bool | None = None) -> tuple[str, str, str, str]:
     """Return the names of the weights of severity, rarity, position and outcomes for this question."""
     return (
         "severity_asked" if focus.trouble else "severity",
-        "rarity_asked" if focus.unusual or not focus else "rarity",
+        "rarity_asked" if (focus.unusual or not focus if unusual is None else unusual) else "rarity",
         "position" if focus else "position_asked",
         "pinned_asked" if focus.trouble else "pinned",
     )

@@ -10,12 +10,11 @@ import re
 from bisect import bisect_right
 from itertools import pairwise
 
+from tersely.condensing.detect import reader_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import generic
 from tersely.condensing.units import GAP, Gaps, Reading, Unit, pack
 from tersely.text.tokens import Tokenizer
-
-UNPROVEN = frozenset(("csv", "table", "outline"))
 
 SHARE = 0.3
 """Largest share of the budget."""
@@ -33,7 +32,7 @@ _WORD = re.compile(r"\w+")
 
 def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
     """Add the lines that the generic reader would not omit; return the same reading if there is nothing to add."""
-    if reading.kind not in UNPROVEN or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
+    if reader_of(reading.kind).proven or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return reading
     lines = _missing_lines(reading, text, focus, budget, tokenizer)
     if not lines:

@@ -14,7 +14,7 @@ from functools import partial
 
 from tersely.condensing.account import Account, Lost, Place, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.detect import kind_of
+from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
@@ -182,12 +182,9 @@ def _stretch_end(text: str, start: int, size: int) -> int:
 
 
 REFILL_BELOW = 0.8
-"""A text that uses less than this share of its budget is filled with lines that it would lose."""
+"""A text that uses less than this share of its budget is filled with lines that it would lose.
 
-NOT_REFILLED = frozenset(("page", "html"))
-"""Kinds whose reader leaves out what is not wanted at any budget: menus, links, advertisements.
-
-They are filled if the question asks for facts, which also stand in tables and lists beside the text.
+Pages are filled only if the question asks for facts, which also stand in tables and lists beside the text.
 """
 
 LONGEST_REFILL = 2_000
@@ -206,7 +203,7 @@ def _packed(
     packed = pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
     spare = packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
-    if spare and account.lost and (reading.kind not in NOT_REFILLED or prose.wants_facts(focus)):
+    if spare and account.lost and (reader_of(reading.kind).refilled or prose.wants_facts(focus)):
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)

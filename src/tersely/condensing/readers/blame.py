@@ -11,16 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, Signs
-from tersely.condensing.features import nearness
+from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.records import Column, weigh_columns
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
-RELEVANCE = 2.2
-OF_AUTHOR = 0.8
-"""Weight of the words of a commit's hash, author and date."""
-DEFINITION = 0.3
-"""What a line without indentation gains that opens a block: most questions are about a function or a type."""
 LONGEST_RUN = 3
 """Lines after which a commit is named again, so that it is near each of them even if some are left out."""
 MOST_UNITS = 40_000
@@ -81,19 +77,12 @@ def _lines(lines: Sequence[str]) -> list[_Line]:
 
 
 def _scores(lines: list[_Line], focus: Focus) -> list[float]:
-    texts = [line.text for line in lines]
-    found = scan(texts, focus)
-    near = nearness(found)
     commits = list(dict.fromkeys(line.commit for line in lines))
     of_commit = dict(zip(commits, scan(commits, focus).relevance, strict=True))
-    scores = [
-        0.1
-        + RELEVANCE * found.relevance[index]
-        + near[index]
-        + OF_AUTHOR * of_commit[line.commit]
-        + (DEFINITION if _DEFINES.match(line.text.partition(") ")[2]) else 0.0)
-        for index, line in enumerate(lines)
-    ]
+    features = near_features([line.text for line in lines], focus)
+    features.body = [of_commit[line.commit] for line in lines]
+    features.roles = ["definition" if _DEFINES.match(line.text.partition(") ")[2]) else "line" for line in lines]
+    scores = features.scores(WEIGHTS["blame"], focus)
     if focus.superlative or focus.comparisons or not focus:
         dates = Column("date change commit modified", range(len(lines)), [line.date[:19] for line in lines])
         weigh_columns(scores, [dates], focus)

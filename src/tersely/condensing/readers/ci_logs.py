@@ -12,26 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, Signs
-from tersely.condensing.features import nearness
-from tersely.condensing.focus import Focus, scan
+from tersely.condensing.features import near_features
+from tersely.condensing.focus import Focus
 from tersely.condensing.readers.test_runs import COUNTED, roles_of
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
-PINNED = 20.0
-"""Score of an error."""
-ABOVE_ERROR = 3.0
-"""Score of the line just above an error; it fades with the distance."""
 FADE = 0.85
-WARNING = 1.0
-OUTCOME = 1.5
-"""Score of failed tests and of totals."""
-OUTPUT = 0.3
-PARAMETER = 0.02
-"""Score of the lines that a step prints about itself."""
 IN_GROUP = 0.2
 """Factor for the question's words in such lines: the names of options contain all sorts of words."""
-RELEVANCE = 2.2
-SEVERITY = 0.3
 LONGEST_LINE = 500
 MOST_UNITS = 40_000
 
@@ -113,35 +102,38 @@ def _lines(lines: Sequence[str]) -> list[_CiLine]:
 
 def _scores(lines: list[_CiLine], focus: Focus) -> list[float]:
     texts = [line.text for line in lines]
-    found = scan(texts, focus)
-    near = nearness(found)
-    roles = roles_of(texts)
-    scores: list[float] = []
-    for index, line in enumerate(lines):
-        severity = found.severity[index]
-        if line.mark == "error":
-            score = PINNED
-        elif line.mark == "warning":
-            score = WARNING
-        elif line.in_group:
-            score, severity = PARAMETER, 0.0
-        elif roles[index] in COUNTED:
-            score, severity = 0.0, 0.0
-        else:
-            score = OUTCOME if roles[index] in ("failed", "section", "totals") else OUTPUT
-        asked = RELEVANCE * found.relevance[index] + near[index]
-        scores.append(score + (IN_GROUP if line.in_group else 1.0) * asked + SEVERITY * severity)
+    features = near_features(texts, focus)
+    features.roles = [_role(line, role) for line, role in zip(lines, roles_of(texts), strict=True)]
+    found, shares = features.found, [IN_GROUP if line.in_group else 1.0 for line in lines]
+    found.relevance = [share * each for share, each in zip(shares, found.relevance, strict=True)]
+    features.nearness = [share * each for share, each in zip(shares, features.nearness, strict=True)]
+    found.severity = [
+        0.0 if role in ("parameter", "counted") else severity
+        for role, severity in zip(features.roles, found.severity, strict=True)
+    ]
+    weights = WEIGHTS["ci_log"]
+    scores = features.scores(weights, focus)
     gain = 0.0
     for index in range(len(lines) - 1, -1, -1):
         line = lines[index]
         if line.mark == "error":
-            gain = ABOVE_ERROR
+            gain = weights.roles["above an error"]
         elif line.mark in _TITLE:
             gain = 0.0
         elif not line.in_group:
             scores[index] += gain
             gain *= FADE
     return scores
+
+
+def _role(line: _CiLine, in_tests: str) -> str:
+    if line.mark in ("error", "warning"):
+        return line.mark
+    if line.in_group:
+        return "parameter"
+    if in_tests in COUNTED:
+        return "counted"
+    return "outcome" if in_tests in ("failed", "section", "totals") else "output"
 
 
 READER = Reader("ci_log", Signs((0.94, lambda sample: detect(sample.lines))), read, splits_at="nothing")

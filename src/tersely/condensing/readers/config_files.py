@@ -11,27 +11,13 @@ import re
 from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.features import nearness
+from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import MOST_UNITS
 from tersely.condensing.readers.source_code import begins_statement
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
-
-RELEVANCE = 2.2
-"""Weight of the words of a line, as in the generic reader."""
-
-EXPLAINED = 1.8
-"""Weight of the relevance of its comment for a directive."""
-
-EXPLAINS = 0.5
-"""Weight of the relevance of a comment as a whole for each of its lines."""
-
-ACTIVE = 0.4
-"""Score of an active directive that answers nothing."""
-
-DISABLED = 0.05
-"""Score of a commented-out directive that answers nothing."""
 
 LARGEST_BLOCK = 60
 """Lines of comment that are scored as one; a longer one is scored in parts."""
@@ -214,21 +200,14 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     lines, blocks = _lines_and_blocks(text)
     if not any(line.sort in ("directive", "disabled") for line in lines):
         return None
-    found = scan([_with_words(line) for line in lines], focus)
+    features = near_features([_with_words(line) for line in lines], focus)
     explained = scan(blocks, focus).relevance if focus and blocks else [0.0] * len(blocks)
-    near = nearness(found)
-    scores: list[float] = []
-    for at, line in enumerate(lines):
-        score = RELEVANCE * found.relevance[at] + 0.5 * near[at]
-        about = explained[line.block] if line.block >= 0 else 0.0
-        if line.sort in ("directive", "disabled"):
-            score += EXPLAINED * about + (ACTIVE if line.sort == "directive" else DISABLED)
-        elif line.sort == "comment":
-            score += EXPLAINS * about
-        else:
-            score += ACTIVE
-        scores.append(score)
-    return Reading("config", _units(lines, scores, budget))
+    about = [explained[line.block] if line.block >= 0 else 0.0 for line in lines]
+    names = [line.sort in ("directive", "disabled") for line in lines]
+    features.title = [each * is_name for each, is_name in zip(about, names, strict=True)]
+    features.body = [each * (line.sort == "comment") for each, line in zip(about, lines, strict=True)]
+    features.roles = [line.sort if line.sort in ("disabled", "comment") else "active" for line in lines]
+    return Reading("config", _units(lines, features.scores(WEIGHTS["config"], focus), budget))
 
 
 def _with_words(line: _Line) -> str:

@@ -11,18 +11,12 @@ import re
 from dataclasses import dataclass, field
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.features import nearness
-from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.features import Features, nearness
+from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.line_records import short_hashes
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
-CHANGED = 0.6
-"""Score of a changed line, and of one of the context, before the question counts."""
-CONTEXT = 0.12
-RELEVANCE = 2.4
-OF_PATH = 1.0
-"""What the words of the path add to each line, as a factor of their relevance; for the hunk's header the next one."""
-OF_HEADER = 0.6
 RARELY_READ = 0.15
 """Factor for lines of lock files and the like."""
 SMALL = 8
@@ -89,8 +83,9 @@ class _Units:
         self.units: list[Unit] = []
         self.focus = focus
         lines = [line for file in files for _, _, body in file.hunks for _, line in body]
-        self.found = scan([line[1:LONGEST_LINE] for line in lines], focus)
-        self.near = nearness(self.found)
+        found = scan([line[1:LONGEST_LINE] for line in lines], focus)
+        self.weights = WEIGHTS["diff"]
+        self.scores = Features(found, nearness(found)).scores(self.weights, focus)
         self.paths = scan([file.name for file in files], focus).relevance
         headers = scan([header.rpartition("@@")[2] for file in files for header, _, _ in file.hunks], focus).relevance
         self.at = hunk = 0
@@ -100,12 +95,13 @@ class _Units:
                 commit = self._add_message(file.above)
             factor = RARELY_READ if _is_rarely_read(file.name) else 1.0
             owner = len(self.units)
-            score = 0.3 * factor + OF_PATH * self.paths[index]
+            roles, of_path = self.weights.roles, self.weights.title * self.paths[index]
+            score = roles["file"] * factor + of_path
             self.units.append(Unit(file.summary(), file.at, file.at, score, parent=commit, count=0))
             for header, at, body in file.hunks:
-                gain = OF_PATH * self.paths[index] + OF_HEADER * headers[hunk]
+                gain = of_path + self.weights.body * headers[hunk]
                 hunk += 1
-                self.units.append(Unit(header, at, at, 0.1 * factor + gain, parent=owner, count=0))
+                self.units.append(Unit(header, at, at, roles["hunk"] * factor + gain, parent=owner, count=0))
                 self._add_hunk(body, factor, gain * factor)
         if below:
             self._add_message(below)
@@ -115,23 +111,24 @@ class _Units:
         lines = [(at, line) for at, line in lines if line.strip()]
         if not lines:
             return None
-        found = scan([line for _, line in lines], self.focus)
         first = len(self.units)
+        owned = bool(_COMMIT.match(lines[0][1]))
+        features = Features(scan([line for _, line in lines], self.focus))
+        features.roles = ["message" if index and owned else "commit" for index in range(len(lines))]
+        scores = features.scores(self.weights, self.focus)
         for index, (at, line) in enumerate(lines):
-            is_owned = index > 0 and bool(_COMMIT.match(lines[0][1]))
-            score = (0.5 if is_owned else 0.4) + RELEVANCE * found.relevance[index] + 0.1 * found.severity[index]
-            self.units.append(Unit(short_hashes(_cut(line)), at, at, score, parent=first if is_owned else None))
-        return first if _COMMIT.match(lines[0][1]) else None
+            self.units.append(
+                Unit(short_hashes(_cut(line)), at, at, scores[index], parent=first if index and owned else None)
+            )
+        return first if owned else None
 
     def _add_hunk(self, lines: list[tuple[int, str]], factor: float, gain: float) -> None:
         owner = len(self.units) - 1
         for block in _blocks(lines):
             start, self.at = self.at, self.at + len(block)
             changed = block[0][1][:1] in ("+", "-")
-            scores = [
-                _score(self.found, self.near, at, CHANGED if changed else CONTEXT, factor)
-                for at in range(start, self.at)
-            ]
+            base = self.weights.roles["changed" if changed else "context"]
+            scores = [factor * (base + score) for score in self.scores[start : self.at]]
             together = changed and len(block) <= SMALL
             if together:
                 # Only the last line is chosen for itself; the others are shown with it.
@@ -141,10 +138,6 @@ class _Units:
                 score = scores[index] + gain * (1.0 if changed else 0.2)
                 parent = len(self.units) - 1 if together and index else owner
                 self.units.append(Unit(_cut(line), number, number, score, parent=parent))
-
-
-def _score(found: Found, near: list[float], at: int, base: float, factor: float) -> float:
-    return factor * (base + RELEVANCE * found.relevance[at] + near[at] + 0.15 * found.severity[at])
 
 
 def _is_rarely_read(name: str) -> bool:

@@ -7,37 +7,25 @@ before the others; a note and the source below a finding are shown with it.
 A path that several findings in a row share is written once above them.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tersely.condensing.detect import Reader, Sample, Signs
+from tersely.condensing.features import Features, rarity
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers import grep
 from tersely.condensing.records import columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
-PINNED = 20.0
-"""Score of the tool's own totals."""
-RELEVANCE = 2.4
-OF_PATH = 0.8
-"""Weight of the words of the path."""
-RARITY = 0.8
-"""Weight of a rule that occurs once among many findings; a rule that all share weighs nothing."""
-ERROR = 0.3
-"""What an error gains over a warning."""
 LEAST_RELEVANCE = 0.2
 """From here on a finding answers the question, and rarity counts less."""
 ANSWER_SHARE = 0.6
 """Findings with this share of the best relevance are answers too, and do not lower each other's score."""
-FIRST_ERROR = 0.3
-"""What the first error of a file gains: the others often follow from it."""
 BELOW = 0.3
 """Share of its finding's score that a line of source below it has."""
-WITHOUT_PLACE = 1.5
-"""What an error without a place gains: it concerns the whole run."""
 FEWEST_REPEATED = 3
 """From this many findings with one message on, all but the first are cut."""
 SHORTEST_CUT = 12
@@ -192,20 +180,17 @@ def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[in
     found = scan([each.text for each in findings], focus)
     paths = list(dict.fromkeys(each.path for each in findings))
     of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
-    rules = Counter(each.sort for each in findings)
-    spread = math.log(1 + len(findings))
     best = max(found.relevance, default=0.0)
-    rarity = RARITY if best < LEAST_RELEVANCE else 0.4 * RARITY
     answers = {index for index, each in enumerate(found.relevance) if each >= max(LEAST_RELEVANCE, ANSWER_SHARE * best)}
+    features = Features(found, rarity=rarity([each.sort for each in findings]))
+    features.body = [of_path[each.path] for each in findings]
+    features.roles = ["finding"] * len(findings)
     seen: set[str] = set()
-    scores: list[float] = []
     for index, each in enumerate(findings):
-        score = 0.2 + RELEVANCE * found.relevance[index] + OF_PATH * of_path[each.path]
-        score += rarity * (1 - math.log(rules[each.sort]) / spread)
         if "error" in each.severity:
-            score += ERROR if each.path in seen else ERROR + FIRST_ERROR
+            features.roles[index] = "error" if each.path in seen else "first error"
             seen.add(each.path)
-        scores.append(score)
+    scores = features.scores(WEIGHTS["findings"], focus, unusual=best < LEAST_RELEVANCE)
     if (focus.superlative or focus.comparisons) and len(findings) <= MOST_UNITS:
         weigh_columns(scores, columns_of_lines([each.text for each in findings]), focus, answers)
     return scores, answers
@@ -295,9 +280,11 @@ def _add_others(
     while start < len(others) and others[start] < end:
         line = texts[start]
         pinned = bool(_TOTALS.match(line)) and len(others) - start <= 40
-        score = PINNED if pinned else 0.1 + RELEVANCE * relevance[start]
+        role = "totals" if pinned else "other"
         if not pinned and (severe := _SEVERITY.match(line)):
-            score += WITHOUT_PLACE if "error" in severe[1].lower() else 0.3
+            role = "error without a place" if "error" in severe[1].lower() else "warning without a place"
+        weights = WEIGHTS["findings"]
+        score = weights.roles[role] + (0.0 if pinned else weights.relevance * relevance[start])
         units.append(Unit(line, others[start] + 1, others[start] + 1, score))
         start += 1
     return start

@@ -18,7 +18,7 @@ from tersely.condensing.field_counts import counts_of_lines
 from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
-from tersely.condensing.weights import GENERIC, Weights
+from tersely.condensing.weights import WEIGHTS, Weights
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
 MOST_UNITS = 40_000
@@ -42,12 +42,12 @@ def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
 
 
 def read(
-    text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, weights: Weights = GENERIC
+    text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, weights: Weights | None = None
 ) -> Reading:
     texts, numbers = lines_of(text)
     shapes = shapes_of(texts)
     features, leaders = line_features(texts, shapes, focus, columns)
-    scores = features.scores(weights, focus)
+    scores = features.scores(weights or WEIGHTS["text"], focus)
     owners = owners_of(texts, numbers)
     candidates = list(range(len(texts)))
     most = min(MOST_UNITS, 2_000 + 4 * budget)

@@ -14,6 +14,7 @@ from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.templates import VALUE
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
 _MATCH = re.compile(
     r"(?P<path>(?:[A-Za-z]:[\\/])?[^\s:|][^:\n|]{0,300}?):(?P<line>\d{1,8}):(?:\d{1,5}:)?(?P<text>.*)", re.S
@@ -36,13 +37,6 @@ _WORDS = re.compile(r"\w+")
 _COVERED = 0.8
 """Factor by which a term loses weight each time a chosen match contains it."""
 _MOST_RANKED = 3_000
-RELEVANCE = 2.4
-OF_PATH = 0.5
-"""Weight of the words of the path; half of it for a match that has none of the question's words itself."""
-DEFINITION = 0.5
-"""What a definition gains; twice as much if the question asks where something is."""
-SAYS = 0.3
-"""What a message or a comment gains."""
 PER_CHARACTER = 0.004
 """`pack` ranks by score and length; this much per character makes up for it, up to a usual length."""
 USUAL_LENGTH = 160
@@ -128,6 +122,7 @@ def _hits(lines: Sequence[str]) -> list[_Hit] | None:
 
 def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus: Focus) -> list[float]:
     """Score the matches greedily: a term that better matches contain counts less for the next one."""
+    row, roles = WEIGHTS["grep"], WEIGHTS["grep"].roles
     where = bool(_WHERE.search(focus.text))
     weights = {index: focus.terms[index].weight * idf for index, idf in found.idf.items()}
     scale = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
@@ -137,14 +132,14 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
         key = VALUE.sub("#", hit.text.strip())
         repeated = alike[key] = alike.get(key, -1) + 1
         defines = bool(_DEFINES.match(hit.text))
-        score = 0.2 + OF_PATH * of_path[hit.path] * (1.0 if found.relevance[index] else 0.5)
-        score += 0.2 * found.severity[index] * focus.trouble
+        score = roles["hit"] + row.body * of_path[hit.path] * (1.0 if found.relevance[index] else 0.5)
+        score += row.severity_asked * found.severity[index] * focus.trouble
         if defines:
-            score += 2 * DEFINITION if where else DEFINITION
+            score += (2 if where else 1) * roles["definition"]
         elif _SAYS.search(hit.text[:400]):
-            score += SAYS
+            score += roles["says"]
         base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated))
-    final = [each + RELEVANCE * found.relevance[index] for index, each in enumerate(base)]
+    final = [each + row.relevance * found.relevance[index] for index, each in enumerate(base)]
     covered: dict[int, int] = {}
     order = sorted(range(len(hits)), key=lambda index: (-final[index], index))[:_MOST_RANKED]
     # A single pass, best first; sorting again after each choice would change little and cost much.
@@ -152,7 +147,7 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
         terms = found.terms[index]
         if terms:
             fresh = sum(weights[term] * _COVERED ** covered.get(term, 0) for term in terms) / scale
-            final[index] = base[index] + RELEVANCE * min(found.relevance[index], fresh)
+            final[index] = base[index] + row.relevance * min(found.relevance[index], fresh)
             for term in terms:
                 covered[term] = covered.get(term, 0) + 1
     return final

@@ -13,4 +13,4 @@ def _is_html(sample: Sample) -> bool:
     return opening.startswith("<") and bool(_HTML.match(opening) or len(_HTML.findall(sample.text[:20_000])) >= 5)
 
 
-READER = Reader("html", Signs((1.0, _is_html)), pages.read, splits_at="nothing")
+READER = Reader("html", Signs((1.0, _is_html)), pages.read, splits_at="nothing", refilled=False)

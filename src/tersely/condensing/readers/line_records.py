@@ -18,10 +18,12 @@ from itertools import pairwise
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs
+from tersely.condensing.features import Features
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.readers.outlines import is_yaml
 from tersely.condensing.records import Column, columns_of_lines, numbers_of, oddness, weigh_columns
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
 SAMPLED = 1_200
 """Lines from which the opening is learned."""
@@ -37,8 +39,6 @@ LONGEST_LINE = 600
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
 
-RELEVANCE = 2.2
-"""Weight of the question's terms, for a block and for a line alike."""
 SHARE_OF_BLOCK = 0.3
 """Share of a block's score that each of its lines has; less in a block of more than the next many lines."""
 USUAL_BLOCK = 10
@@ -47,10 +47,6 @@ SHARE_OF_FIELD = 0.6
 USUAL_FIELDS = 4
 OF_TITLE = 0.8
 """The same for the first line below the opening and its fields, e.g. the subject of a commit."""
-RARITY = 1.0
-"""Weight of an opening that few blocks share, e.g. a rare rule; half of it if there is a question."""
-SHARED = 6.0
-"""Score of a line that nearly all blocks have, which is shown once."""
 ODD = 2.0
 """What a line with a value that is odd among the blocks gains, if the question asks for the unusual."""
 IDENTITY = 0.97
@@ -59,10 +55,6 @@ MOST_COUNTED = 12
 """Openings that the head counts one by one."""
 LONGEST_GROUP = 48
 """Characters of an opening in such a count."""
-CLOSING = 1.2
-"""Score of the last lines below all blocks, where tools write their totals."""
-LOOSE = 0.4
-"""Score of other lines that belong to no block."""
 INDEX = 1.5
 """What openings gain if all of them together are an affordable index of the text."""
 INDEX_SHARE = 0.35
@@ -314,7 +306,7 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
     closing = set(loose[-3:]) if loose and loose[-1] == len(texts) - 1 else set()
     for index, at in order:
         if at is None:
-            score = (CLOSING if index in closing else LOOSE) + rows.own[index]
+            score = WEIGHTS["records"].roles["closing" if index in closing else "loose"] + rows.own[index]
             units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
         else:
             units += _units(records[at], texts, filled, rows, len(units), whole=at in chosen, of_opening=of_opening)
@@ -421,24 +413,17 @@ def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record])
                 record.fields.append(index)
 
 
-def _own(index: int, found: Found, focus: Focus) -> float:
-    return RELEVANCE * found.relevance[index] + (0.25 if focus.trouble else 0.05) * found.severity[index]
-
-
 def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
     """Score each block as a whole: by its terms, by how rare its opening is, and by its rank in what is asked for."""
     whole = scan(["\n".join(texts[index] for index in record.lines[:200]) for record in records], focus)
     openings, varied = _openings(records, texts)
-    counts = Counter(openings)
-    rarity = RARITY * (0.5 if focus else 1.0)
-    scores: list[float] = []
-    for at, record in enumerate(records):
-        # Words of severity inside a long message say little; in the identifying lines they say what the block is.
-        severe = max(found.severity[index] for index in (record.lines[0], *record.fields))
-        score = 0.3 + RELEVANCE * whole.relevance[at] + (0.3 if focus.trouble else 0.1) * severe
-        if varied:
-            score += rarity / counts[openings[at]]
-        scores.append(score)
+    # Words of severity inside a long message say little; in the identifying lines they say what the block is.
+    whole.severity = [max(found.severity[index] for index in (each.lines[0], *each.fields)) for each in records]
+    features = Features(whole, roles=["record"] * len(records))
+    if varied:
+        counts = Counter(openings)
+        features.rarity = [1 / counts[opening] for opening in openings]
+    scores = features.scores(WEIGHTS["records"], focus, unusual=not focus)
     asks_for_values = focus.superlative or focus.unusual or focus.comparisons or focus.negated
     if asks_for_values and not _LISTED.match(texts[records[0].lines[-1]]):
         _weigh_values(records, scores, texts, focus)
@@ -543,7 +528,7 @@ class _RowScores:
     """Scores of single lines, the openings that several blocks share, and lines that are equal in nearly all blocks."""
 
     def __init__(self, records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
-        self.own = [_own(index, found, focus) for index in range(len(texts))]
+        self.own = Features(found).scores(WEIGHTS["lines of records"], focus)
         openings, varied = _openings(records, texts)
         self.group = dict(zip((record.lines[0] for record in records), openings, strict=True)) if varied else {}
         common = Counter(texts[index] for record in records for index in record.fields)
@@ -602,7 +587,7 @@ def _shared_lines(records: list[Record], texts: list[str], filled: list[int], ro
             f"{text.strip()} [in {len(lines)} of {len(records)} blocks]",
             1,
             0,
-            SHARED,
+            WEIGHTS["records"].roles["shared"],
             count=0,
             folded=runs_of((at, at) for at in lines),
         )

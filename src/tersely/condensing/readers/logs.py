@@ -29,6 +29,7 @@ from tersely.condensing.readers.series import Series, bad_status, odd_in, series
 from tersely.condensing.readers.tables import columns_of
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
 """Weights of the level and of the words in the severity of a line."""
@@ -382,7 +383,8 @@ class _Reader:
         # If no line matches the words of the question, unusual lines are the best answer.
         self.unusual = focus.unusual or heaviest < 0.2 or max(found.relevance, default=0.0) <= usual
         total = max(2, len(log.lines))
-        trouble = 1.0 if focus.trouble or not focus else 0.5
+        weights = WEIGHTS["log"]
+        severe = weights.severity_asked if focus.trouble or not focus else weights.severity
         for template, severity, relevance in zip(self.templates, found.severity, found.relevance, strict=False):
             weight = template.parts.weight
             if self.bad_is_usual or not template.parts.level:
@@ -393,11 +395,16 @@ class _Reader:
             alike = len(template.family or template.members)
             rarity = 1 - math.log(alike) / math.log(total)
             # Among bad lines, frequent ones matter as much as rare ones.
-            rare = (0.8 if self.unusual else 0.35) * (rarity if template.severity < 1.8 else 0.6)
-            template.score = 0.3 + 0.9 * trouble * template.severity + 2.4 * relevance + rare
+            rare = (weights.rarity_asked if self.unusual else weights.rarity) * (
+                rarity if template.severity < 1.8 else 0.6
+            )
+            asked = severe * template.severity + weights.relevance * relevance
+            template.score = weights.roles["line"] + asked + rare
             if self._outside_window(template):
                 template.score *= 0.3
         start = len(texts)
+        single = WEIGHTS["single lines of logs"]
+        apart = single.severity_asked if focus.trouble or not focus else single.severity
         literal: list[tuple[int, float]] = []
         seen: Counter[str] = Counter()
         for at, relevance, severity in zip(own, found.relevance[start:], found.severity[start:], strict=True):
@@ -406,7 +413,7 @@ class _Reader:
             literal.append(
                 (
                     at,
-                    (0.3 + 0.5 * trouble * severity + 2.4 * max(0.0, relevance - usual))
+                    (single.roles["line"] + apart * severity + single.relevance * max(0.0, relevance - usual))
                     / (1 + 0.25 * seen[kind] + 0.2),
                 )
             )

@@ -9,29 +9,12 @@ import re
 from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.features import nearness
+from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import MOST_UNITS
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
-
-RELEVANCE = 2.2
-"""Weight of the words of a paragraph, as in the generic reader."""
-
-RECORD = 1.8
-"""Weight of the relevance of the whole record for the line that opens it."""
-
-BODY = 0.5
-"""Weight of the relevance of the whole record for each of its paragraphs."""
-
-OPENING = 0.3
-"""Score of the line of an option that answers nothing."""
-
-SUMMARY = 0.4
-"""Added in the sections that say what the command is and how it is called."""
-
-PLAIN = 0.03
-"""Score of any other paragraph."""
 
 LONGEST_PARAGRAPH = 4
 """In lines; a longer one is divided."""
@@ -79,22 +62,23 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     if not paragraphs:
         return None
     _set_parents(paragraphs)
-    texts = [one.text for one in paragraphs]
-    found = scan(texts, focus)
-    near = nearness(found)
+    features = near_features([one.text for one in paragraphs], focus)
     heads, about = _relevance_of_records(paragraphs, focus)
-    scores: list[float] = []
+    features.title = [about.get(at, 0.0) if one.opens else 0.0 for at, one in enumerate(paragraphs)]
+    features.body = [0.0 if one.opens else about.get(heads[at], 0.0) for at, one in enumerate(paragraphs)]
+    features.roles = ["opening" if one.opens else "plain" for one in paragraphs]
+    features.position = _in_summary(paragraphs)
+    return Reading("manual", _units(paragraphs, features.scores(WEIGHTS["manual"], focus), budget))
+
+
+def _in_summary(paragraphs: list[_Paragraph]) -> list[float]:
+    found: list[float] = []
     summary = False
-    for at, one in enumerate(paragraphs):
+    for one in paragraphs:
         if one.indent == 0:
             summary = bool(_SUMMARY.match(one.text))
-        score = RELEVANCE * found.relevance[at] + 0.5 * near[at] + (OPENING if one.opens else PLAIN)
-        if one.opens:
-            score += RECORD * about.get(at, 0.0)
-        else:
-            score += BODY * about.get(heads[at], 0.0)
-        scores.append(score + SUMMARY * summary)
-    return Reading("manual", _units(paragraphs, scores, budget))
+        found.append(float(summary))
+    return found
 
 
 def _paragraphs(text: str) -> list[_Paragraph]:

@@ -11,28 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tersely.condensing.detect import Reader, Signs
-from tersely.condensing.features import nearness
+from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
-
-RELEVANCE = 2.2
-"""Weight of the words of a line, as in the generic reader."""
-
-CELL = 1.4
-"""Weight of the relevance of the whole cell for its first lines and for its results; fades with the distance."""
 
 FADE = 6
 """Number of lines after which a cell's share is halved."""
 
-HEADING = 0.5
-"""Score of a heading that answers nothing."""
-
-FAILED = 1.5
-"""Score of an exception that answers nothing."""
-
-PLAIN = 0.05
-"""Score of any other line."""
 
 MOST_LINES = 200
 """Lines of one output that are read; of a longer one its beginning and end."""
@@ -169,30 +156,31 @@ def _failure(output: dict[str, Any], finder: _Finder) -> Iterator[_Line]:
 
 def _units(cells: list[_Cell], focus: Focus) -> list[Unit]:
     lines = [line for cell in cells for line in cell.lines]
-    texts = [line.text[: 4 * LONGEST_LINE] for line in lines]
-    found = scan(texts, focus)
-    near = nearness(found)
+    features = near_features([line.text[: 4 * LONGEST_LINE] for line in lines], focus)
     whole = scan(["\n".join(line.text[:LONGEST_LINE] for line in cell.lines) for cell in cells], focus).relevance
+    features.body = [share for cell, about in zip(cells, whole, strict=True) for share in _shares(cell, about)]
+    features.roles = [line.sort if line.sort in ("heading", "failure") else "plain" for line in lines]
+    scores = iter(features.scores(WEIGHTS["notebook"], focus))
     units: list[Unit] = []
-    at = 0
-    for cell, about in zip(cells, whole, strict=True):
+    for cell in cells:
         owner = len(units)
-        distance = 0
-        before = "cell"
-        for line in cell.lines:
-            if line.sort != before:
-                distance, before = 0, line.sort
+        for line, score in zip(cell.lines, scores, strict=False):
             if line.sort == "cell":
                 units.append(Unit(line.text, line.line, line.line, -1.0, count=0))
-                at += 1
                 continue
-            base = {"heading": HEADING, "failure": FAILED}.get(line.sort, PLAIN)
-            score = base + RELEVANCE * found.relevance[at] + near[at] + CELL * about * FADE / (FADE + distance)
             pieces = [line.text] if len(line.text) <= LONGEST_LINE else pieces_of(line.text)
             units.extend(Unit(piece, line.line, line.line, score, owner) for piece in pieces[:50])
-            distance += 1
-            at += 1
     return units
+
+
+def _shares(cell: _Cell, about: float) -> Iterator[float]:
+    """Yield what each line has of the relevance of its cell: less, the farther it is from the first of its sort."""
+    distance, before = 0, "cell"
+    for line in cell.lines:
+        if line.sort != before:
+            distance, before = 0, line.sort
+        yield about * FADE / (FADE + distance)
+        distance += line.sort != "cell"
 
 
 READER = Reader("notebook", Signs(), read, before=("json",))

@@ -86,6 +86,7 @@ READER = Reader(
     "outline",
     Signs((0.88, _is_drawn), (0.5, has_keys), (0.49, _has_sections), (0.48, _is_described), (0.24, _has_some_keys)),
     read,
+    proven=False,
     holds_json=True,
     may_repeat=True,
 )

@@ -11,42 +11,20 @@ one table of opening words serves all of them, which was measured against tree-s
 
 import heapq
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.features import nearness
+from tersely.condensing.features import Features, nearness
 from tersely.condensing.focus import Focus, Found, scan, stem
 from tersely.condensing.readers.generic import MOST_UNITS
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
-
-RELEVANCE = 2.2
-"""Weight of the words of a line, as in the generic reader."""
-
-NAMED = 2.0
-"""Added to a definition in proportion to the relevance of its name."""
-
-BODY = 1.6
-"""Added to the lines of a body in proportion to the relevance of its definition's name; fades with the distance."""
 
 FADE = 30
 """Number of lines after which a body's share is halved."""
 
-RESULT = 0.5
-"""Added to lines that leave a relevant definition, if the question asks for its result."""
-
-OUTLINE = 0.5
-"""Score of a definition that answers nothing; less for each level below the top."""
-
-VALUE = 0.2
-"""Score of a constant that answers nothing."""
-
-EXPLAINED = 0.15
-"""Added to the first line of the text that explains a definition."""
-
-SMALL = 0.02
-"""Score of every other line: only fills the remaining budget."""
 
 SHORT = 12
 """Shorter lines (in characters) say nothing by themselves."""
@@ -464,17 +442,18 @@ def _scores(pieces: list[_Piece], definitions: list[_Definition], found: Found, 
         scan([one.name for one in definitions], focus).relevance if definitions and focus else [0.0] * len(definitions)
     )
     lent = _lent(definitions, pieces, named)
-    near = nearness(found)
+    weights, roles = WEIGHTS["code"], WEIGHTS["code"].roles
+    relevance = _relevance(found, focus)
+    features = Features(replace(found, relevance=relevance, severity=[]), nearness(found))
     asks_result = bool(_ASKS_RESULT.search(focus.text))
     starts = [pieces[one.piece].last for one in definitions]
-    relevance = _relevance(found, focus)
     scores: list[float] = []
-    for at, piece in enumerate(pieces):
-        score = RELEVANCE * relevance[at] + near[at] + (SMALL if len(piece.text) - piece.indent > SHORT else 0.0)
+    for piece, score in zip(pieces, features.scores(weights, focus), strict=True):
+        score += roles["statement"] if len(piece.text) - piece.indent > SHORT else 0.0
         if piece.definition >= 0:
             one = definitions[piece.definition]
-            score += NAMED * named[piece.definition]
-            score += VALUE if one.constant else OUTLINE / (1 + 0.5 * one.depth)
+            score += weights.title * named[piece.definition]
+            score += roles["value"] if one.constant else roles["outline"] / (1 + 0.5 * one.depth)
             if one.name[:1] == "_":
                 score -= 0.1
         elif piece.plain:
@@ -482,9 +461,9 @@ def _scores(pieces: list[_Piece], definitions: list[_Definition], found: Found, 
         owner = piece.owner
         if owner >= 0 and lent[owner] > 0:
             away = piece.first - starts[owner]
-            score += BODY * lent[owner] * FADE / (FADE + away)
+            score += weights.body * lent[owner] * FADE / (FADE + away)
             if asks_result and _LEAVES.match(piece.text.lstrip()):
-                score += RESULT * lent[owner]
+                score += roles["result"] * lent[owner]
         scores.append(score)
     _raise_introductions(pieces, definitions, named, scores)
     return scores
@@ -521,17 +500,17 @@ def _raise_introductions(
     for index, one in enumerate(definitions):
         below = one.piece + 1
         if below < len(pieces) and pieces[below].owner == index and pieces[below].text.lstrip()[:3] in _QUOTES:
-            scores[below] += EXPLAINED
+            scores[below] += WEIGHTS["code"].roles["explained"]
         at = one.piece - 1
         if named[index] <= 0:
             if not one.constant and _first_comment(pieces, at) >= 0:
-                scores[_first_comment(pieces, at)] += EXPLAINED
+                scores[_first_comment(pieces, at)] += WEIGHTS["code"].roles["explained"]
             continue
         while at >= 0 and one.piece - at <= 8:
             piece = pieces[at]
             if piece.last != pieces[at + 1].first - 1 or not (piece.plain or piece.text.lstrip()[:1] in "@[#"):
                 break
-            scores[at] += 0.6 * BODY * named[index]
+            scores[at] += 0.6 * WEIGHTS["code"].body * named[index]
             at -= 1
 
 

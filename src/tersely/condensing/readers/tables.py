@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
+from tersely.condensing.features import Features
 from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Column, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, blocks_of, separated
 
 MOST_UNITS = 30_000
@@ -62,20 +64,20 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     heads: list[str] = []
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
     found = scan(all_texts, focus)
+    rows = Features(found).scores(WEIGHTS["table"], focus)
+    beside = Features(found, roles=["line"] * len(all_texts)).scores(WEIGHTS["lines beside tables"], focus)
     offset = 0
     for block in blocks:
         if block.table is None:
             for text, line in zip(block.texts, block.lines, strict=True):
-                score = 2.2 * found.relevance[offset] + 0.25 * found.severity[offset] + 0.3
-                units.append(Unit(text, line, line, score))
+                units.append(Unit(text, line, line, beside[offset]))
                 offset += 1
             continue
         table = block.table
         size = len(table.rows)
         leaders: set[int] = set()
-        scores = _row_scores(
-            table, focus, found.relevance[offset : offset + size], found.severity[offset : offset + size], leaders
-        )
+        scores = rows[offset : offset + size]
+        _weigh_rows(table, focus, scores, leaders)
         offset += size
         owner: int | None = None
         narrow = _narrowed(table, focus, scores)
@@ -86,7 +88,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     narrow(table.header, table.header_text),
                     table.header_line,
                     table.header_line,
-                    0.4,
+                    WEIGHTS["table"].roles["header"],
                     count=0,
                     children=size,
                 )
@@ -166,12 +168,9 @@ def _column(table: Table, column: int) -> list[str]:
     return table.columns[column]
 
 
-def _row_scores(
-    table: Table, focus: Focus, relevance: list[float], severity: list[float], leaders: set[int]
-) -> list[float]:
+def _weigh_rows(table: Table, focus: Focus, scores: list[float], leaders: set[int]) -> None:
     size = len(table.rows)
-    trouble = 0.4 if focus.trouble else 0.15
-    scores = [2.2 * relevance[row] + trouble * severity[row] for row in range(size)]
+    roles = WEIGHTS["table"].roles
     width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
     labels = [table.header[column] if column < len(table.header) else "" for column in range(width)]
     weigh_columns(
@@ -184,10 +183,9 @@ def _row_scores(
                 for row, value in enumerate(values):
                     ratio = _RATIO.match(value) if len(value) < 12 else None
                     if ratio and ratio.group(1) != ratio.group(2):
-                        scores[row] += 0.9
+                        scores[row] += roles["incomplete"]
     for row in range(min(3, size)):
-        scores[row] += 0.15
-    return scores
+        scores[row] += roles["first rows"]
 
 
 def _summaries(table: Table, focus: Focus) -> list[str]:
@@ -288,4 +286,4 @@ def _is_table(sample: Sample) -> bool:
     return columns_of(sample) == "table" and sample.keys + sample.items + sample.assigns + sample.sections < 0.7
 
 
-READER = Reader("table", Signs((0.66, _is_table)), read, holds_json=True, by_line=True, may_repeat=True)
+READER = Reader("table", Signs((0.66, _is_table)), read, proven=False, holds_json=True, by_line=True, may_repeat=True)

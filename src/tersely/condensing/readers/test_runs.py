@@ -18,16 +18,12 @@ from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
+from tersely.condensing.weights import WEIGHTS
 
 Role = Literal["passed", "skipped", "started", "failed", "section", "totals", "rule", "setup", "detail", "other"]
 
-PINNED = 20.0
-"""Score of pinned lines; no other line comes near it."""
 PINNED_SHARE = 0.5
 """Largest share of the budget for pinned lines."""
-RELEVANCE = 2.2
-IN_SECTION = 0.6
-"""Score of the lines of a failure that are not pinned; they fill the budget before anything else does."""
 MESSAGES = 3
 """Most lines of a message that are pinned."""
 LONGEST_LINE = 500
@@ -186,7 +182,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
                 role, found, index, focus, in_section=at in owner_of, failing=bool(failures), library=library
             )
         if at in pinned:
-            score = PINNED + pinned[at]
+            score = WEIGHTS["test_run"].roles["pinned"] + pinned[at]
         place[at] = len(units)
         owner = owner_of.get(at)
         family = _DIGITS.sub("#", texts[index]) if role == "other" and owner is None else None
@@ -377,20 +373,22 @@ def _asked(found: Found, index: int, focus: Focus) -> float:
         and focus.terms[at].kind != "synonym"
         and focus.terms[at].weight >= 0.4
     ]
-    return RELEVANCE * sum(found.weights[at] for at in naming)
+    return WEIGHTS["test_run"].relevance * sum(found.weights[at] for at in naming)
 
 
 def _score(
     role: Role, found: Found, index: int, focus: Focus, *, in_section: bool, failing: bool, library: bool
 ) -> float:
-    relevance = RELEVANCE * found.relevance[index]
+    weights = WEIGHTS["test_run"]
+    relevance = weights.relevance * found.relevance[index]
     if in_section:
-        return (IN_SECTION if not library else 0.2 * IN_SECTION) + relevance
+        return weights.roles["library" if library else "in a failure"] + relevance
     if role in ("failed", "section", "totals"):
-        return 1.0 + relevance
+        return weights.roles["outcome"] + relevance
     if role == "rule":
         return relevance if relevance > 0.2 else -1.0 if not failing else 0.01
-    return 0.1 + relevance + (0.3 if focus.trouble else 0.1) * found.severity[index]
+    severe = weights.severity_asked if focus.trouble else weights.severity
+    return weights.roles["other"] + relevance + severe * found.severity[index]
 
 
 def _cut(line: str) -> str:
@@ -405,7 +403,7 @@ def _counts(roles: list[Role]) -> list[Unit]:
         return []
     runs = runs_of((at + 1, at + 1) for at, role in enumerate(roles) if role in COUNTED)
     text = f"[lines about tests: {', '.join(f'{counts[role]} {role}' for role in COUNTED if counts[role])}]"
-    return [Unit(text, 1, 0, PINNED + 5.0, count=0, folded=runs)]
+    return [Unit(text, 1, 0, WEIGHTS["test_run"].roles["pinned"] + 5.0, count=0, folded=runs)]
 
 
 def _head(lines: Sequence[str], unnamed: list[int]) -> str:

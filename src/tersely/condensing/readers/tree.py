@@ -32,6 +32,7 @@ from tersely.condensing.records import (
     sounds_like_a_name,
 )
 from tersely.condensing.units import GAP, Gaps, HiddenValues, Reading, Unit, trend_of
+from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tree import LEAF, LIST, OBJECT, TEXT, Tree
 from tersely.shapes.values import number_of
 
@@ -586,7 +587,8 @@ class _Scorer:
         tree, focus, found = self.tree, self.focus, self.found
         near = self._nearness()
         configured = self._configured()
-        trouble = 0.4 if focus.trouble else 0.15
+        weights = WEIGHTS["tree"]
+        trouble = weights.severity_asked if focus.trouble else weights.severity
         scores = [0.0] * len(tree)
         bad = [severity * (0.3 if configured[node] else 1.0) for node, severity in enumerate(found.severity)]
         worst = [severity if tree.value[node] else 0.0 for node, severity in enumerate(bad)]
@@ -598,7 +600,7 @@ class _Scorer:
             if tree.kind[node] != LEAF and not tree.value[node]:
                 continue
             own = found.relevance[node]
-            score = 2.2 * own + near[node]
+            score = weights.relevance * own + weights.nearness * near[node]
             if configured[node] and focus.trouble:
                 score *= 0.7  # The question is about what happened, not about what was configured.
             score += trouble * bad[node]
