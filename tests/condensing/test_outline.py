@@ -6,6 +6,7 @@ import pytest
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import outlines, xml_documents, yaml_documents
+from tersely.condensing.readers.outlines import _has_spaced_colon
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, pack
 
@@ -164,3 +165,12 @@ PLAN = "\n".join(
 def test_every_shown_line_is_a_line_of_the_source(text: str, question: str) -> None:
     for budget in (150, 400, 1000):
         assert lines_without_source(text, condense_structurally(text, budget, question).text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "spaced"),
+    [("name : x", True), ("  - name  : x", True), ("name: x", False), ("name :x", False), ("n" * 41 + " : x", False),
+     ("  : x", True), (" : x", False), (" " * 5_000, False)],
+)  # fmt: skip
+def test_a_colon_with_blanks_on_both_sides_is_not_yaml(line: str, spaced: bool) -> None:
+    assert _has_spaced_colon(line) is spaced

@@ -252,7 +252,8 @@ def test_the_whole_vocabulary_is_loaded_when_a_text_needs_it() -> None:
     program = (
         "from tersely.text import tokens\n"
         "found = [tokens.count_tokens('hello … ×3 wörld'), len(tokens._encodings)]\n"
-        "print(found + [tokens.count_tokens('お誕生日おめでとう'), len(tokens._encodings), len(tokens._common_encodings)])\n"
+        "found += [tokens.count_tokens('お誕生日おめでとう'), len(tokens._encodings), len(tokens._common_encodings)]\n"
+        "print(found)\n"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(finished.stdout) == [plain("hello … ×3 wörld", "o200k_base"), 0, 8, 1, 0]

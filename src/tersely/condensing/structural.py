@@ -30,7 +30,7 @@ LARGEST_WHOLE = 12_000_000
 multiple of the text.
 """
 
-_STRETCH = 5_000_000
+_STRETCH = 10_000_000
 
 COUNTED_ASIDE = 100_000
 """In characters. The tokens of a shorter text are counted faster than a thread starts."""
@@ -85,13 +85,13 @@ def condense_structurally(
 def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
-    lines = source_lines(clean)
     stretch = _stretch_of(clean)
     reading = (
         _read_in_stretches(clean, question, budget, tokenizer, stretch)
         if stretch
         else read_any(clean, question, budget)
     )
+    lines = source_lines(clean)  # After the reading, so that only one of them is at its peak of memory.
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
     if not packed.text.strip():

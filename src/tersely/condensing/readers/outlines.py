@@ -31,7 +31,7 @@ def yaml_like(sample: Sample) -> bool:
 
 
 def _has_spaced_colon(line: str) -> bool:
-    """Whether blanks are on both sides of the first colon, after a name; a pattern would try every blank of an indent."""
+    """Whether blanks are on both sides of the first colon; a pattern would try every blank of an indentation."""
     head, _, rest = line.partition(":")
     return len(head) > 1 and head[-1].isspace() and rest[:1].isspace() and len(head.strip().removeprefix("- ")) <= 40
 
