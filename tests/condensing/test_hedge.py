@@ -38,7 +38,7 @@ def test_what_a_mistaken_reader_leaves_out_is_shown_in_the_order_of_the_source()
 
 def test_beside_a_layout_of_its_own_the_lines_stand_beneath() -> None:
     lines, _ = shown(mistaken("outline", own_layout=True))
-    assert WANTED in lines[lines.index("[lines as they stand]") :]
+    assert WANTED in lines[lines.index("[… other lines as they stand]") :]
 
 
 def test_no_line_is_shown_twice_nor_said_to_be_left_out() -> None:

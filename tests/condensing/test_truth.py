@@ -9,7 +9,11 @@ import pytest
 
 from bench import truth
 from tersely import condense
+from tersely.condensing.account import LineClasses
+from tersely.condensing.focus import Focus
+from tersely.condensing.sniff import sniff
 from tersely.condensing.structural import condense_structurally
+from tersely.condensing.units import shorten
 
 
 @pytest.mark.slow
@@ -94,3 +98,65 @@ def test_a_text_that_fits_is_shown_whole() -> None:
     assert condensed.account.shown == ((1, 4),)
     assert condensed.account.total == 4
     assert not (condensed.account.partial or condensed.account.folded or condensed.account.lost)
+
+
+def test_a_part_of_a_long_text_never_joins_lines() -> None:
+    text = "\n".join(f"line {at} of the paragraph, with words like {Random(at).randbytes(9).hex()}" for at in range(60))
+    shown = shorten(text, 150, focus=Focus.parse("line 41"))
+    assert "line 41" in shown
+    for line in shown.split("\n"):
+        pieces = [piece.strip() for piece in line.split("…") if piece.strip()]
+        assert not pieces or any(all(piece in own for piece in pieces) for own in text.split("\n")), line
+
+
+def test_lines_of_a_block_in_yaml_stay_lines() -> None:
+    script = "\n".join(f"      echo step {at} {Random(at).randbytes(8).hex()}" for at in range(40))
+    text = f"jobs:\n  build:\n    run: |\n{script}\n" + "".join(
+        f"  job{at}:\n    name: n{at}\n    image: i{at}\n" for at in range(60)
+    )
+    condensed = condense_structurally(text, 300, "step 23")
+    assert "echo step 23" in condensed.text
+    assert "run: |\n" in condensed.text
+    assert max(line.count("echo step") for line in condensed.text.split("\n")) == 1
+
+
+def test_documents_of_yaml_open_as_they_are_written() -> None:
+    text = "---\n".join(
+        f"kind: Pump\nmetadata:\n  name: pump-{at}\n  zone: z{at % 3}\nspec:\n  flow: {at * 7 % 90}\n" for at in range(80)
+    )
+    condensed = condense_structurally(text, 300, "flow of pump-41")
+    assert "---\nmetadata:\n name: pump-41\n" in condensed.text.replace("kind: Pump\n", "").replace("…\n", "")
+    assert "-\n" not in condensed.text.replace("---\n", "")
+    named = text.split("\n").index("  name: pump-41")
+    lost = {at for first, last in condensed.account.lost for at in range(first, last + 1)}
+    assert named not in lost  # The line `metadata:` above the name is shown.
+
+
+def test_a_line_whose_text_is_shown_elsewhere_is_not_lost() -> None:
+    classes = LineClasses(["Colours of the soul", "menu", "# [Colours of the soul](https://a.example)"])
+    classes.find_elsewhere("# Colours of the soul")
+    assert classes.account().shown == ((1, 1),)
+
+
+def test_closing_tags_belong_to_the_element_that_is_shown() -> None:
+    rows = "".join(
+        f"  <plot>\n    <name>plot-{at}</name>\n    <yield>{at * 7 % 50}t</yield>\n  </plot>\n" for at in range(90)
+    )
+    condensed = condense_structurally(f"<field-plots>\n{rows}</field-plots>\n", 200, "yield of plot-61")
+    assert "field-plots" in condensed.text
+    assert condensed.account.lost[-1][1] < condensed.account.total
+
+
+def test_a_described_thing_is_an_outline_although_tables_and_labels_are_longer() -> None:
+    labels = "\n".join(f"                    example.io/{name}={at}" for at, name in enumerate("abcdefghijklmnopqrst"))
+    rows = "\n".join(f"  shop       web-{at}-x        {at}m (1%)   64Mi (1%)  {at}d" for at in range(80))
+    text = (
+        f"Name:               worker-3\nRoles:              <none>\nLabels:             kubernetes.io/arch=arm64\n{labels}\n"
+        "Taints:             node.kubernetes.io/disk-pressure:NoSchedule\nUnschedulable:      false\nConditions:\n"
+        "  Type             Status  Reason                      Message\n"
+        "  MemoryPressure   False   KubeletHasSufficientMemory  kubelet has sufficient memory\n"
+        "  DiskPressure     True    KubeletHasDiskPressure      kubelet has disk pressure\n"
+        f"Addresses:\n  Hostname:    worker-3\nNon-terminated Pods:  (80 in total)\n{rows}\n"
+    )
+    assert sniff(text) == "outline"
+    assert "KubeletHasDiskPressure" in condense_structurally(text, 400, "Why are no pods scheduled on this node?").text

@@ -24,6 +24,8 @@ _SIGNS = re.compile(r"[\W_]+")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
 _LONG_LINE = 400
 _MOST_PIECES = 200
+_SHORTEST_ELSEWHERE = 8
+"""Characters; shorter lines are too common to be the same statement."""
 _EXTRA_LINES = 40
 """A unit whose range is this much longer than its text names an owner's range; only its first line is looked for."""
 
@@ -200,6 +202,17 @@ class LineClasses:
                 filled = FOLDED if around == {FOLDED} else SHOWN
                 classes[start:end] = bytes([filled]) * (end - start)
         return classes
+
+    def find_elsewhere(self, text: str) -> None:
+        """Enter lost lines as shown if another line showed their text, e.g. a title that is repeated as a heading."""
+        written = {bare(line) for line in text.split("\n")}
+        places: dict[str, list[int]] = {}
+        for at, line in enumerate(self.lines):
+            if self.classes[at] == LOST and len(own := bare(line)) >= _SHORTEST_ELSEWHERE and own in written:
+                places.setdefault(own, []).append(at)
+        for found in places.values():
+            if len(found) == 1:
+                self.classes[found[0]] = SHOWN
 
     def account(self, paths: tuple[str, ...] = (), values: tuple[int, int] = (0, 0)) -> Account:
         found = {kind: runs_in(self.classes, kind) for kind in (SHOWN, PARTIAL, FOLDED, LOST)}

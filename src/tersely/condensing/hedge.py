@@ -26,7 +26,8 @@ LONGEST = 600_000
 _LEAST_SHARE_OF_BEST = 0.6
 _SHOWN_SHARE = 0.75
 _ALWAYS_CHOSEN = 99.0
-_HEADING = "[lines as they stand]"
+_HEADING = f"[{GAP} other lines as they stand]"
+"""Opens with the mark of a gap: lines are missing above it unless all of them are shown."""
 _WORD = re.compile(r"\w+")
 
 

@@ -85,7 +85,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "ready": ("notready", "unavailable"),
     "available": ("unavailable", "ready"),
     "stuck": ("pending", "waiting", "blocked", "terminating"),
-    "schedul": ("unschedulable", "insufficient", "taint", "affinity"),
+    "schedul": ("unschedulable", "insufficient", "taint", "affinity", "pressure"),
     "pending": ("unschedulable", "insufficient", "waiting"),
     "start": ("waiting", "backoff", "init"),
     "disk": ("volume", "storage", "filesystem"),

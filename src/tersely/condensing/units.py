@@ -139,6 +139,8 @@ class Packed:
         for place in self.places(reading):
             if not written or bare(place.text)[:40] in written:
                 classes.enter(place)
+        if written:
+            classes.find_elsewhere(self.text)
         classes.close()
         if reading.hidden is None:
             return classes.account()
@@ -169,22 +171,35 @@ def shorten(text: str, tokens: int, tokenizer: Tokenizer = O200K, focus: Focus |
     scores[-1] += 0.2
     order = sorted(range(len(pieces)), key=lambda i: (-scores[i], i))
     left, chosen = tokens - 3, set()
+    mark = 4 if "\n" in text else 2
     for index in order[:200]:
-        cost = tokenizer.count(pieces[index]) + 2
+        cost = tokenizer.count(pieces[index]) + mark
         if cost <= left:
             chosen.add(index)
             left -= cost
     if 0 not in chosen:
         return tokenizer.head(text, tokens - 2).rstrip() + " …"
-    shown: list[str] = []
-    for index in sorted(chosen):
-        if shown and index - 1 not in chosen:
-            shown.append(" … ")
-        shown.append(pieces[index])
-    if len(pieces) - 1 not in chosen:
-        shown.append(" …")
-    result = "".join(shown)
+    result = _with_gaps(pieces, sorted(chosen))
     return result if not tokenizer.exceeds(result, tokens) else tokenizer.head(text, tokens - 2).rstrip() + " …"
+
+
+def _with_gaps(pieces: list[str], chosen: list[int]) -> str:
+    """Join the chosen pieces with ` … ` for what is between them; pieces of different lines stay on different lines."""
+    shown = ""
+    before = -1
+    for index in chosen:
+        hidden = "".join(pieces[before + 1 : index])
+        if hidden and shown:
+            ends, opens = shown.endswith("\n"), hidden.endswith("\n")
+            if not ends and "\n" not in hidden:
+                shown += " … "
+            elif opens:
+                shown += "…\n" if ends else " …\n"
+            else:
+                shown += "… " if ends else " …\n… "
+        shown += pieces[index]
+        before = index
+    return shown if before == len(pieces) - 1 else shown + (GAP if shown.endswith("\n") else f" {GAP}")
 
 
 def _pieces_of(text: str, size: int = 120) -> list[str]:

@@ -100,8 +100,9 @@ class _Outline:
         if not yaml and not records:
             self.tree = grouped_by_dots(self.tree)
 
-    def _new_record(self, line: int) -> None:
+    def _new_record(self, line: int, opening: str = "") -> None:
         node = self.tree.add(self.root, "", OBJECT, line=line)
+        self.tree.joint[node] = opening
         self.stack = [(-1.0, node)]
         self.fresh = True
 
@@ -127,7 +128,7 @@ class _Outline:
             return True
         if line.startswith(("---", "...")):
             if self.many and not self.fresh:
-                self._new_record(number)
+                self._new_record(number, content)
             return True
         return False
 
@@ -279,7 +280,8 @@ class _Outline:
                     break
                 block.append(line.strip())
                 at += 1
-            node = tree.add_value(parent, key, "\n".join(block).strip(), number)
+            blank = next((place for place, line in enumerate(block) if line), 0)
+            node = tree.add_value(parent, key, "\n".join(block).strip(), number, first + 1 + blank)
             if node in tree.whole:
                 tree.whole[node] = textwrap.dedent("\n".join(self.lines[first:at]))
                 tree.apart.add(node)

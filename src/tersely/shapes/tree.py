@@ -24,7 +24,7 @@ class Tree:
     kind: bytearray = field(default_factory=bytearray)
     line: list[int] = field(default_factory=list)
     joint: dict[int, str] = field(default_factory=dict)
-    """The separator between key and value where it is not `: `."""
+    """The separator between key and value where it is not `: `; the line that opens a record of its own, or ''."""
     named: dict[int, str] = field(default_factory=dict)
     """List elements that represent a field: `{"key": "port", "value": 80}` → `port`."""
     series: dict[int, list[float]] = field(default_factory=dict)
@@ -46,19 +46,20 @@ class Tree:
         self.line.append(line)
         return len(self.parent) - 1
 
-    def add_value(self, parent: int, key: str, value: str, line: int = 1) -> int:
-        """Add a leaf, or for a long value its pieces."""
+    def add_value(self, parent: int, key: str, value: str, line: int = 1, below: int = 0) -> int:
+        """Add a leaf, or for a long value its pieces; its lines are those of the source from `below` on, if given."""
         if len(value) <= LONG_VALUE:
             return self.add(parent, key, LEAF, value, line)
         node = self.add(parent, key, TEXT, "", line)
         self.whole[node] = value
-        for part in value.split("\n"):
+        for at, part in enumerate(value.split("\n"), below):
+            own = at if below else line
             if len(part) <= LONG_VALUE:
                 if part.strip():
-                    self.add(node, "", LEAF, part.strip(), line)
+                    self.add(node, "", LEAF, part.strip(), own)
             else:
                 for piece in pieces_of(part, 160):
-                    self.add(node, "", LEAF, piece, line)
+                    self.add(node, "", LEAF, piece, own)
         return node
 
     def __len__(self) -> int:

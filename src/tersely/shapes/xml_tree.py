@@ -49,6 +49,7 @@ def parse(text: str) -> Tree:
             # Crossed tags: close up to the nearest element of that name, if it is near.
             for back in range(1, min(len(open_nodes), 6)):
                 if tree.key[open_nodes[-back]] == name:
+                    tree.ends[open_nodes[-back]] = bisect_right(breaks, match.start()) + 1
                     del open_nodes[-back:]
                     break
         elif (match.group("cdata") or "").strip():

@@ -1,6 +1,7 @@
 """Outlines: keys with values, sections, items and drawn trees, read as a tree."""
 
 import re
+from collections import Counter
 from itertools import pairwise
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
@@ -12,6 +13,8 @@ from tersely.shapes.outlines import parse
 from tersely.shapes.tree import Tree
 
 _DRAWN_BRANCH = re.compile(r"[\s│┃|]*(?:[├└┣┗][─━]{1,3}|[|`]-- )")
+_MARGIN_KEY = re.compile(r"[A-Z][\w ()/.-]{0,40}:(?:( {2,})(?=\S)|\s*$)")
+_LEAST_MARGIN_KEYS = 5
 _RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I)
 
 
@@ -31,7 +34,7 @@ def yaml_like(sample: Sample) -> bool:
 
 
 def _has_spaced_colon(line: str) -> bool:
-    """Whether blanks are on both sides of the first colon; a pattern would try every blank of an indentation."""
+    """Whether the first colon has blanks on both sides; a pattern would try every blank of an indentation."""
     head, _, rest = line.partition(":")
     return len(head) > 1 and head[-1].isspace() and rest[:1].isspace() and len(head.strip().removeprefix("- ")) <= 40
 
@@ -61,6 +64,19 @@ def _is_described(sample: Sample) -> bool:
     return sample.keys >= 0.3 and sample.marked < 0.15 and sample.begins_with_keys
 
 
+def _has_keys_in_the_margin(sample: Sample) -> bool:
+    """Whether the margin has only keys, their values in one column, and tables or lists are indented below them.
+
+    So writes `kubectl describe`: what is below a key may be longer than all keys together.
+    """
+    margin = [line for line in sample.lines if not line[:1].isspace()]
+    if len(margin) < _LEAST_MARGIN_KEYS or len(margin) > 0.7 * sample.many:
+        return False
+    keys = [match for line in margin if (match := _MARGIN_KEY.match(line))]
+    columns = Counter(match.end() for match in keys if match.group(1))
+    return len(keys) >= 0.9 * len(margin) and max(columns.values(), default=0) >= max(3, 0.6 * columns.total())
+
+
 def _has_some_keys(sample: Sample) -> bool:
     return sample.keys + sample.assigns + sample.sections > 0.5
 
@@ -84,7 +100,14 @@ def _reading(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading | None
 
 READER = Reader(
     "outline",
-    Signs((0.88, _is_drawn), (0.5, has_keys), (0.49, _has_sections), (0.48, _is_described), (0.24, _has_some_keys)),
+    Signs(
+        (0.88, _is_drawn),
+        (0.855, _has_keys_in_the_margin),
+        (0.5, has_keys),
+        (0.49, _has_sections),
+        (0.48, _is_described),
+        (0.24, _has_some_keys),
+    ),
     read,
     proven=False,
     holds_json=True,

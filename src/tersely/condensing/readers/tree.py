@@ -72,6 +72,9 @@ LARGEST_RECORD = 400
 LARGEST_SHARE = 0.5
 """… and neither is one with a larger share of all values: it is the whole."""
 
+FEWEST_LABELS = 12
+"""Values below one owner, each with a key that occurs nowhere else, from which on they reduce each other's score."""
+
 LONGEST_COMMENT = 60
 """Characters that a line of the source may have beside its value and still be shown whole."""
 
@@ -82,6 +85,7 @@ _PLACE = re.compile(
 )
 """Keys of fields that say which thing a record is about, and where it is."""
 
+_JOINT = re.compile(r"\s*[:=]")
 _NOISE = re.compile(
     r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$",
     re.I,
@@ -1117,6 +1121,7 @@ class _TreeReading:
         """Units that say what all records have in a field."""
         self.counted = [leaves for _, leaves in counts]
         """For each of them the leaves whose values it counts."""
+        self.labelled = self._owners_of_labels()
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
         leaves = (
             node
@@ -1139,6 +1144,19 @@ class _TreeReading:
                     return above, tree.value[leaves[0]]
             above = tree.parent[above]
         return -1, ""
+
+    def _owners_of_labels(self) -> set[int]:
+        """Return the owners of many values with keys of their own, such as labels: each says as little as the next."""
+        tree, shape = self.tree, self.shape
+        times = Counter(shape.paths)
+        return {
+            node
+            for node, inside in enumerate(shape.children)
+            if inside
+            and len(inside) >= FEWEST_LABELS
+            and tree.parent[node] >= 0
+            and all(tree.kind[child] == LEAF and times[shape.paths[child]] == 1 for child in inside)
+        }
 
     def reading(self) -> Reading:
         tree, scores = self.tree, self.scores
@@ -1170,18 +1188,31 @@ class _TreeReading:
             family: Hashable = shape.paths[node] if node not in self.winning else None
             if not tree.key[node] and tree.kind[parent] == OBJECT:
                 family = (family, _without_figures(tree.value[node]))
+            elif family is not None and parent in self.labelled:
+                family = ("below", parent)
             return Unit(
                 self.leaf_text(node) + ", ", line, tree.ends.get(node, line), self.scores[node], owner, family=family
             )
         text = self.label(node)
+        # A record that no line opens shows no line of its own.
+        last = line if text or node not in tree.joint else line - 1
         score = self.scores[node] if tree.value[node] else -1.0
         identity = shape.identity.get(node)
         if identity:
-            text += ", ".join(self.leaf_text(leaf) for leaf in identity)
+            text += ", ".join(self._path_to(leaf, node) + self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
         shows = runs_of((at, at) for leaf in identity or () for at in self._lines_to(leaf, node))
+        if node in tree.ends and tree.kind[node] == OBJECT:
+            shows = runs_of((*shows, (tree.ends[node], tree.ends[node])))
         family = None if identity and not self.winning.isdisjoint(identity) else shape.paths[node]
-        return Unit(" " + text, line, line, score, owner, family=family, shows=shows)
+        return Unit(" " + text, line, last, score, owner, family=family, shows=shows)
+
+    def _path_to(self, leaf: int, node: int) -> str:
+        """Return the labels of what is between a node and a leaf below it, which is shown with the leaf."""
+        path = ""
+        while (leaf := self.tree.parent[leaf]) > node:
+            path = self.label(leaf) + path
+        return path
 
     def _lines_to(self, leaf: int, node: int) -> list[int]:
         """Return the lines of a leaf and of what is between it and a node above it."""
@@ -1196,6 +1227,8 @@ class _TreeReading:
         parent = self.tree.parent[node]
         value = self.tree.value[node]
         if parent >= 0 and self.tree.kind[parent] == LIST:
+            if node in self.tree.joint and not value:
+                return self.tree.joint[node] and self.tree.joint[node] + " "
             return f"- {value}, " if value else "- "
         if value:
             return f"{key}{self.tree.joint.get(node, ': ')}{value}, " if key else f"{value}, "
@@ -1227,10 +1260,13 @@ class _TreeReading:
         body = _Layout(self, shown, changed_text, gaps if self.by_line else None).text()
         return "\n".join([*counts, body] if body else counts)
 
-    def joined(self, pieces: list[int]) -> str:
+    def joined(self, pieces: list[int], line: int = 0) -> str:
+        """Join pieces of a long value with marks of what is missing between them; with a line, of that line only."""
         if not pieces:
             return ""
         first = self.shape.children[self.tree.parent[pieces[0]]] or []
+        if line:
+            first = [node for node in first if self.tree.line[node] == line]
         place = {node: index for index, node in enumerate(first)}
         parts: list[str] = []
         before = -1
@@ -1271,6 +1307,15 @@ class _TreeReading:
                 parts.append(shape.path_key[path])
             path = shape.path_parent[path]
         return ".".join(reversed(parts)).replace(".[]", "[]") or "[]"
+
+
+def _beginning(source: str, text: str) -> str:
+    """Return a label as the source writes it at its beginning (`Required By     :`), else the label."""
+    key = text.rstrip(": ")
+    if not source.startswith(key) or not text.endswith((":", ": ")):
+        return text
+    end = _JOINT.match(source, len(key))
+    return source[: end.end()].rstrip() if end else text
 
 
 class _Layout:
@@ -1354,8 +1399,9 @@ class _Layout:
         source = "\n".join(stripped for line in lines if (stripped := line.strip()))
         if not text:
             return source
-        same = len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source)
-        return source if same else text
+        if len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source):
+            return source
+        return _beginning(source, text)
 
     def _opens_item(self, node: int) -> bool:
         """Whether a node is on the same line of the source as the sign of the item that was just written: `- main:`."""
@@ -1416,13 +1462,21 @@ class _Layout:
             label = self.start.strip() + " " + label
             self.start = ""
             depth -= 1
-        elif self.by_line:
+        elif self.by_line and label:
             self._flush()
             self._mark_gap(tree.line[node], depth)
             self.last_line = max(self.last_line, tree.line[node])
+        if self.by_line and tree.joint.get(node) and tree.parent[node] >= 0 and not tree.key[node]:
+            # The line that opens a document owns what follows without being above it.
+            self._flush()
+            self.lines.append(" " * depth + label.strip())
+            label = ""
         if tree.kind[node] == TEXT:
             self._flush()
-            self.lines.append(" " * depth + label + self.reading.joined(children))
+            if self.by_line and node in tree.apart:
+                self._lines_below(depth, label, children)
+            else:
+                self.lines.append(" " * depth + label + self.reading.joined(children))
         elif tree.kind[node] == LIST and children and all(tree.kind[child] == LEAF for child in children):
             self._flush()
             self._plain_list(node, depth, label, children)
@@ -1445,6 +1499,17 @@ class _Layout:
             written = self._as_written(node, label)
             return written.removeprefix("- ") + " " if self._opens_item(node) else written + " "
         return label if self._as_written(node, "").startswith("-") else ""
+
+    def _lines_below(self, depth: int, label: str, pieces: list[int]) -> None:
+        """Write the shown lines of a value below its key, as in the source."""
+        self.lines.append(" " * depth + label.rstrip())
+        by_line: dict[int, list[int]] = {}
+        for piece in pieces:
+            by_line.setdefault(self.tree.line[piece], []).append(piece)
+        for line, parts in by_line.items():
+            self._mark_gap(line, depth + 1)
+            self.lines.append(" " * (depth + 1) + self.reading.joined(parts, line))
+            self.last_line = line
 
     def _plain_list(self, node: int, depth: int, label: str, children: list[int]) -> None:
         total = len(self.shape.children[node] or ())
