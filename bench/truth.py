@@ -5,9 +5,10 @@
     python -m bench.truth --show 3             so many examples of each class
     python -m bench.truth --smoke              a few texts
 
-Each class of statement is recomputed from the source alone: the account, gaps, counts, time ranges, quoted lines, the
-use of the budget. Exits with an error if one is wrong. The yardstick is in a folder `shared` beside the repository; if
-it is missing, the command says so and uses the generator's texts only.
+Each class of statement is recomputed from the source alone: the account, gaps, counts, time ranges, quoted lines,
+values of JSON and XML at their paths and the counts of them, the use of the budget. Exits with an error if one is
+wrong. The yardstick is in a folder `shared` beside the repository; if it is missing, the command says so and uses the
+generator's texts only.
 """
 
 import gzip
@@ -17,6 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from bench import truth_trees
 from bench.arguments import parser
 from bench.condense import find_yardstick
 from bench.generator.cases import all_shapes, draw
@@ -100,6 +102,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
         unmarked_gaps(condensed, lines),
         unknown_lines(condensed, lines),
         unused_budget(condensed, lines, budget),
+        wrong_values(condensed, cleaned(text.text)),
     )
     for check in checks:
         for kind, what in check:
@@ -194,6 +197,18 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         pieces = [piece.strip() for piece in re.split(r"…|\[…\]", shown)]
         if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
             yield "a line that is not in the source", line
+
+
+def wrong_values(condensed: Condensed, source: str) -> Iterator[tuple[str, str]]:
+    """Every value of JSON and XML is in the source at its path; counts of values are those of all records."""
+    parse = {"json": truth_trees.of_json, "xml": truth_trees.of_xml}.get(condensed.kind)
+    root = parse(source) if parse is not None else None
+    if root is None:
+        return
+    for line in truth_trees.unknown_values(condensed.text, root):
+        yield "a value that is not at its path", line
+    for line in truth_trees.wrong_value_counts(condensed.text, root):
+        yield "values counted otherwise than in the source", line
 
 
 def unused_budget(condensed: Condensed, lines: list[str], budget: int) -> Iterator[tuple[str, str]]:

@@ -89,6 +89,8 @@ class FieldValues:
     """How well the question names the field."""
     named: Collection[str] = ()
     """Values that the question names."""
+    nested: int = 0
+    """Records in which the field is an object or a list."""
 
 
 def telling(fields: Sequence[FieldValues], focus: Focus) -> list[tuple[float, int, Counted]]:
@@ -97,7 +99,7 @@ def telling(fields: Sequence[FieldValues], focus: Focus) -> list[tuple[float, in
     for at, field in enumerate(fields):
         if field.absent > MOST_ABSENT * (len(field.values) + field.absent) and len(set(field.values)) > 3:
             continue  # A field of few records, which says little about all of them.
-        counted = count_values(field.values, field.absent, field.named)
+        counted = count_values(field.values, field.absent, field.named, field.nested)
         if counted:
             counts[at] = counted
     # Names are no states: a question for "any job" names the field `job`, which has no counts, and may ask for another.
@@ -171,19 +173,22 @@ def _sounds_bad(value: str) -> bool:
     return len(value) <= LONGEST_VALUE and any(SEVERITY.get(part, 0.0) > 0 for part in subwords(value))
 
 
-def count_values(values: Sequence[str], absent: int = 0, first: Collection[str] = ()) -> Counted | None:
+def count_values(
+    values: Sequence[str], absent: int = 0, first: Collection[str] = (), nested: int = 0
+) -> Counted | None:
     """Return the counts of the values, or the range of numbers; None for a field of names or of free text.
 
-    `first` are values that the question names: they are listed before the most frequent ones.
+    `first` are values that the question names: they are listed before the most frequent ones. `absent` records have no
+    such field, and in `nested` ones it is an object or a list.
     """
     total = len(values)
-    if total + absent < FEWEST or not values:
+    if total + absent + nested < FEWEST or not values:
         return None
     counts = Counter(values)
     if sum(times for _, times in counts.most_common(MOST_LISTED)) < LEAST_COVERED * total:
         numbers = numbers_of(values)
         if numbers is not None:
-            return _range(values, numbers, absent)
+            return _range(values, numbers, absent, nested)
     if len(counts) > max(2, LARGEST_VARIETY * total) or any(len(value) > LONGEST_VALUE for value in counts):
         return None
     ranked = sorted(counts, key=lambda value: (value not in first, -counts[value], value))
@@ -194,7 +199,7 @@ def count_values(values: Sequence[str], absent: int = 0, first: Collection[str] 
         return None
     if rest:
         parts.append(f"{len(rest)} other values ×{sum(counts[value] for value in rest)}")
-    return Counted(_with_absent(", ".join(parts), absent), listed[0], frozenset(listed))
+    return Counted(_with_others(", ".join(parts), absent, nested), listed[0], frozenset(listed))
 
 
 def spelled(value: str) -> str:
@@ -202,7 +207,7 @@ def spelled(value: str) -> str:
     return value.replace("\n", "\\n") if value.strip() else '""'
 
 
-def _range(values: Sequence[str], numbers: list[float | None], absent: int) -> Counted | None:
+def _range(values: Sequence[str], numbers: list[float | None], absent: int, nested: int) -> Counted | None:
     """Return `lowest – highest`, with the few numbers far outside of the others counted separately."""
     if len(set(values)) == len(values) and all(value.isdigit() for value in values):
         return None  # Numbers that count or name the records.
@@ -214,8 +219,9 @@ def _range(values: Sequence[str], numbers: list[float | None], absent: int) -> C
     low, high = values[min(known)[1]], values[max(known)[1]]
     ranked = sorted(others, key=lambda value: (-others[value], value))
     parts = [f"{low} – {high}", *(f"{spelled(value)} ×{others[value]}" for value in ranked)]
-    return Counted(_with_absent(", ".join(parts), absent), low, frozenset(others))
+    return Counted(_with_others(", ".join(parts), absent, nested), low, frozenset(others))
 
 
-def _with_absent(text: str, absent: int) -> str:
-    return f"{text}, absent ×{absent}" if text and absent else text
+def _with_others(text: str, absent: int, nested: int) -> str:
+    others = [f"{what} ×{times}" for what, times in (("nested", nested), ("absent", absent)) if times]
+    return ", ".join([text, *others]) if text else text

@@ -12,6 +12,7 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 import heapq
 import math
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
@@ -1014,14 +1015,16 @@ class _FieldCounts:
             if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path][:1] == "[":
                 continue
             values = [self.tree.value[node] for node in nodes]
-            absent = max(0, self.records[owner] - len(nodes))
+            nested = self.records[path] - len(nodes)
+            absent = max(0, self.records[owner] - len(nodes) - nested)
             label = self.shape.path_key[path]
             rejected = float(worth.focus.rejects(label))
             match = max(worth.matches.get(path, 0.0), rejected)
-            if not absent and values.count(values[0]) == len(values) and not rejected and not worth.focus.names(label):
+            is_constant = not absent and not nested and values.count(values[0]) == len(values)
+            if is_constant and not rejected and not worth.focus.names(label):
                 constant.setdefault(owner, []).append(path)
                 continue
-            fields.append(FieldValues(label, values, absent, match, self._named_values(nodes)))
+            fields.append(FieldValues(label, values, absent, match, self._named_values(nodes), nested))
             places.append((path, owner))
         chosen = telling(fields, worth.focus)[:MOST_COUNTED]
         units = [self._unit(score, *places[at], counted) for score, at, counted in chosen]
@@ -1175,7 +1178,8 @@ class _TreeReading:
         self.nodes = sorted(wanted)
         self.unit_of = {node: index for index, node in enumerate(self.nodes)}
         units = [self._unit(node) for node in self.nodes]
-        self.first_unit = units[0] if units else None
+        self.first_unit: Unit | None = units[0] if units else None
+        self.last_unit: Unit | None = units[-1] if units else None
         units += self.counts
         return Reading(self.kind, units, gaps=self.by_line, layout=self.layout, hidden=self.hidden, decay=0.2)
 
@@ -1247,9 +1251,15 @@ class _TreeReading:
             return f"{key}:" if self.by_line else f'{key}: ""'
         return f"{key}{tree.joint.get(node, ': ')}{value}"
 
-    def offset(self) -> int:
-        """Return how many lines of the text precede the part that was read."""
-        return self.first_unit.first - self.tree.line[self.nodes[0]] if self.first_unit is not None else 0
+    def offset(self) -> int | None:
+        """Return how many lines of the text precede the part that was read; None if its lines are none of the text.
+
+        So it is with a text inside a string, all of which is on one line.
+        """
+        if self.first_unit is None or self.last_unit is None:
+            return 0
+        before = self.first_unit.first - self.tree.line[self.nodes[0]]
+        return before if self.last_unit.first - self.tree.line[self.nodes[-1]] == before else None
 
     def layout(self, kept: set[int], changed: dict[int, str], gaps: Gaps | None = None) -> str:
         """Write one line per object: its path, then its values; one more blank per level."""
@@ -1324,9 +1334,11 @@ class _Layout:
     def __init__(
         self, reading: _TreeReading, shown: set[int], changed_text: dict[int, str], gaps: Gaps | None = None
     ) -> None:
-        self.reading, self.changed_text, self.gaps = reading, changed_text, gaps
+        self.reading, self.changed_text = reading, changed_text
         self.by_line = reading.by_line
-        self.offset = reading.offset()
+        offset = reading.offset()
+        self.offset = offset or 0
+        self.gaps = gaps if offset is not None else None
         self.last_line = 0
         """The last source line that was written."""
         self.tree, self.shape = tree, shape = reading.tree, reading.shape
@@ -1337,6 +1349,11 @@ class _Layout:
                 while above not in shown:
                     shown.add(above)
                     above = tree.parent[above]
+        self.hidden_lines: list[int] = []
+        """Lines of a text inside a string of which nothing is shown."""
+        if self.by_line and self.gaps is None:
+            seen = {tree.line[node] for node in shown}
+            self.hidden_lines = sorted({line for line in tree.line if line not in seen})
         self.inside: dict[int, list[int]] = {}
         for node in sorted(shown):
             self.inside.setdefault(tree.parent[node], []).append(node)
@@ -1409,7 +1426,11 @@ class _Layout:
 
     def _mark_gap(self, line: int, depth: int) -> None:
         """Mark lines of the source that are missing before this one."""
-        if self.gaps is None or self.gaps.lines is None or line <= self.last_line + 1:
+        if line <= self.last_line + 1:
+            return
+        if bisect_right(self.hidden_lines, self.last_line) < bisect_left(self.hidden_lines, line):
+            self.lines.append(" " * depth + GAP)
+        if self.gaps is None or self.gaps.lines is None:
             return
         if 0 in self.gaps.seen[self.last_line + self.offset : line - 1 + self.offset]:
             self.lines.append(" " * depth + GAP)
@@ -1498,7 +1519,8 @@ class _Layout:
         if label != "- ":
             written = self._as_written(node, label)
             return written.removeprefix("- ") + " " if self._opens_item(node) else written + " "
-        return label if self._as_written(node, "").startswith("-") else ""
+        written = self._as_written(node, "")
+        return label if not written or written.startswith("-") else ""
 
     def _lines_below(self, depth: int, label: str, pieces: list[int]) -> None:
         """Write the shown lines of a value below its key, as in the source."""
