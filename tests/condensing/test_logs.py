@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import logs
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Packed, Reading, pack
 from tersely.text.tokens import O200K
 
@@ -326,3 +327,17 @@ def test_lines_are_literal_but_for_marked_omissions() -> None:
         )
         pieces = [piece.strip() for piece in text.split("…") if piece.strip()]
         assert any(all(piece in line for piece in pieces) for line in flat), text
+
+
+def test_a_component_in_brackets_is_part_of_the_message() -> None:
+    """It was left out like a thread, so lines of all components were counted as one and the one in question was lost."""
+    lines = [
+        f"2026-11-15T08:{at // 60:02}:{at % 60:02}Z INFO [{'gateway' if at in (237, 391) else 'worker'}] "
+        f"{'opened' if at % 2 else 'closed'} connection id={at} took={at % 83}ms"
+        for at in range(900)
+    ]
+    shown = condense_structurally("\n".join(lines), 500, "What happened to the gateway?").text
+    assert "[gateway] opened connection id=237" in shown
+    assert "×900" not in shown
+    threads = [line.replace("[worker]", f"[exec-{at % 7}]") for at, line in enumerate(lines)]
+    assert "exec-" not in condense_structurally("\n".join(threads[:200]), 300, "").text

@@ -120,7 +120,7 @@ class Preamble:
         taken = [_tokens(line) for line in sample]
         times, levels, numbers, hosts = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
         words, names = Counter[str](), Counter[str]()
-        threads = 0
+        threads = components = 0
         host_names = Counter[str]()
         for tokens in taken:
             plain = 0
@@ -139,7 +139,9 @@ class Preamble:
                     level_seen = True
                     levels[index] += 1
                     names[_level_name(token.text)] += 1
-                    threads += index + 1 < len(tokens) and tokens[index + 1].kind == "bracket"
+                    if index + 1 < len(tokens) and tokens[index + 1].kind == "bracket":
+                        threads += 1
+                        components += not VALUE.search(tokens[index + 1].text)
                 elif token.kind in ("number", "separator"):
                     numbers[index] += 1
                 elif token.kind == "word" and not VALUE.search(token.text):
@@ -168,7 +170,8 @@ class Preamble:
             host=host if with_host >= 0.5 * total else -1,
             host_name=next(iter(host_names)) if len(host_names) == 1 else "",
             constants=frozenset(word for word, found in words.items() if found >= 0.9 * total and total > 4),
-            threads=threads >= 0.6 * total,
+            # Threads are numbered; names without a number are components, which say what a line is about.
+            threads=threads >= 0.6 * total and components < 0.5 * threads,
             usual_level=usual if level_weight(usual) <= 0 and count >= 0.5 * total else "",
         )
 

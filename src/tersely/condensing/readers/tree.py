@@ -1106,8 +1106,9 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
             places[node] = seen[shape.paths[node]]
             seen[shape.paths[node]] += 1
     for node in ordinary:
-        place = places.get(owners[node], 1)
-        scores[node] = min(scores[node], PATTERN) / (1 + place)
+        place = places.get(owners[node])
+        if place is not None:  # The values beside one that stands out belong to it.
+            scores[node] = min(scores[node], PATTERN) / (1 + place)
 
 
 class _TreeReading:
