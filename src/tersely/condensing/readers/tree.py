@@ -1091,8 +1091,8 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
     standing: set[int] = set()
     for nodes in worth.columns.values():
         inside = [node for node in nodes if owners[node] >= 0]
-        if len(inside) < FEWEST:
-            continue
+        if len({owners[node] for node in inside}) < FEWEST:
+            continue  # Lines of one text, or items of few lists: no field that many records have.
         limit = sorted(scores[node] for node in inside)[len(inside) // 2] + ORDINARY
         for node in inside:
             if scores[node] <= limit and node not in worth.winning:
