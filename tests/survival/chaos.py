@@ -141,13 +141,15 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     older = _older_source()
     what = f"kill -9, {kills} times, tools with side effects, an update and an outage"
     # An older version may lack the lock of workers, so its sessions are resumed after a lease.
-    middle = {"older": older, "outage": True, "missing": "" if older else f"git has no commit {OLDER}"}
+    first = {"first_source": older}
+    middle = {"outage": True, "missing": "" if older else f"git has no commit {OLDER}"}
     part(
         "F01 F15",
         f"{what}; each time a copy is looked at",
         lite,
         60 + 4 * kills,
         scenarios.kills,
+        first,
         count=kills,
         **middle,
     )
@@ -157,6 +159,7 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
         pg,
         60 + 4 * kills,
         scenarios.kills,
+        first,
         count=kills,
         replicas=3,
         needs="server",

@@ -94,6 +94,9 @@ class Cluster:
     took: list[float] = field(default_factory=list)
     """Seconds that each submission took to be answered."""
 
+    first_source: Path | None = None
+    """The source of an older version, which the first processes run."""
+
     sent: int = 0
     effects: bool = False
     """Whether cases have something changed."""
@@ -268,7 +271,7 @@ class Cluster:
 
     def _rows(self, question: str, engine: bool) -> list[tuple[Any, ...]]:
         if not self.is_sqlite:
-            for _ in range(100):
+            for _ in range(1_000):
                 with (
                     suppress(psycopg.OperationalError),
                     psycopg.connect(self.url, autocommit=True, connect_timeout=5) as connection,
@@ -438,13 +441,17 @@ async def cluster(
     slowest: float = 0.2,
     what: str = "",
     fork_server: ForkServer | None = None,
+    first_source: Path | None = None,
     **environment: str,
 ) -> AsyncIterator[Cluster]:
     """A cluster on the store at `url` (PostgreSQL: an empty database), without replicas yet; stops every process."""
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
-    if url.startswith("postgresql"):
+    if url.startswith("postgresql") and first_source:
+        older = _bare() | {"TERSELY_DATABASE_URL": url, "PYTHONPATH": str(first_source)}
+        await anyio.run_process([sys.executable, "-m", "tersely", "migrate"], env=older, cwd=ROOT)
+    elif url.startswith("postgresql"):
         await Database.migrate(url)
     address = folder / "model.address"
     command = [
@@ -511,6 +518,7 @@ async def cluster(
             lease,
             environment=settings | environment,
             fork_server=fork_server,
+            first_source=first_source,
             draw=draw,
         )
         try:

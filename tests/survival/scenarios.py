@@ -23,6 +23,7 @@ from typing import Any
 
 import anyio
 
+from tersely.store.database import Database
 from tests.survival import audit, wrong_clock
 from tests.survival.checker import ENDS, slowest_event, was_given_up
 from tests.survival.cluster import ROOT, Cluster, Replica, cluster
@@ -42,25 +43,24 @@ async def kills(
     count: int = 5,
     replicas: int = 1,
     load: int = 8,
-    older: Path | None = None,
     outage: bool = False,
     server: PostgreSQL | None = None,
 ) -> Counted:
-    """F01: kill -9 at random moments while sessions run; the killed process is started again.
+    """F01: kill -9 at random moments while sessions run; the killed process is started again. If the first processes
+    run an older version, all are killed and updated first.
 
     Args:
-        older: The source of an older version, which the first processes run; after the first kills all are updated.
         outage: In the middle of it, the store is away for some seconds.
     """
     it.effects = True
     counted: Counted = {"kills": count}
     for slot in range(replicas):
-        it.start(slot, source=older)
+        it.start(slot, source=it.first_source)
     for replica in it.replicas:
         await replica.ready()
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, load)
-        if older:
+        if it.first_source:
             counted["open at the update"] = await _updated(it, draw)
         for number in range(count):
             if outage and number == count // 2:
@@ -90,6 +90,8 @@ async def _updated(it: Cluster, draw: random.Random) -> int:
     for replica in list(it.replicas):
         it.kill(replica)
     counts = await it.counts()
+    if not it.is_sqlite:
+        await Database.migrate(it.url)
     for replica in list(it.replicas):
         it.start_again(replica)
     for replica in it.replicas:

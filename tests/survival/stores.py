@@ -7,7 +7,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,12 @@ class PostgreSQL:
 
     def start(self) -> None:
         with _TURN:
-            self._server.ensure_postgres_running()
+            for _ in range(12):
+                # The wheel waits for ten seconds; on a busy machine recovery takes longer.
+                with suppress(subprocess.SubprocessError):
+                    self._server.ensure_postgres_running()
+                    return
+            raise RuntimeError("PostgreSQL does not start")
 
     def cut_all(self, only: str = "true") -> int:
         """End every connection but our own; how many there were."""

@@ -39,6 +39,7 @@ ROUTES: dict[str, Access] = {
     "submit_alert": Access(("submit",), audit="submit"),
     "submit_alertmanager_group": Access(("submit",), audit="submit"),
     "cancel_session": Access(("submit", "admin"), audit="cancel"),
+    "run_session_again": Access(("submit", "admin"), audit="run_again"),
     # What was found.
     "list_sessions": Access(("read",)),
     "read_session": Access(("read",)),

@@ -143,8 +143,8 @@ class AuditEntryOut(_ResponseBody):
     id: int
     at: datetime
     action: str
-    """What was asked for: submit, cancel, delete, export, read_result, search_result, download_result, login, logout,
-    read_audit_log, or wrong_token.
+    """What was asked for: submit, cancel, run_again, delete, export, read_result, search_result, download_result,
+    login, logout, read_audit_log, or wrong_token.
     """
 
     principal: str

@@ -181,7 +181,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         return CancelOut.model_validate({"session_id": session_id, "status": status, "message": message})
 
     @router.post("/sessions/{session_id}/again", status_code=202)
-    async def run_session_again(session_id: SessionId, principal: Principal = _REQUIRE_CANCEL) -> AcceptedOut:
+    async def run_session_again(session_id: SessionId, principal: Principal = Caller) -> AcceptedOut:
         """Investigate the alert of an ended session again, in a new session."""
         await _check_author(database, session_id, principal, "run this session again")
         accepted = await deps.intake.run_again(session_id, principal=principal.name)
