@@ -218,6 +218,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "gateway install": ["gateway", "install", "cursor", "--file", str(file)],
         "up": ["up", "--port", "0"],
         "work": ["work"],
+        "suspects": ["suspects", "--name", "child"],
         "investigate": ["investigate", str(file), "--url", "http://127.0.0.1:9"],
         "watch": ["watch", "no-session", "--url", "http://127.0.0.1:9"],
         "export": ["export", "no-session", "--url", "http://127.0.0.1:9"],

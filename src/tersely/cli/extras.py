@@ -10,6 +10,7 @@ COMMAND_EXTRAS = {
     "gateway install": "gateway",
     "up": "up",
     "work": "up",
+    "suspects": "up",
     "investigate": "up",
     "watch": "up",
     "export": "up",

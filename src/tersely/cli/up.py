@@ -82,15 +82,17 @@ def work(hooks: Hooks, file: Path | None) -> None:
     _run(settings, _work, hooks, _child_command(hooks, file))
 
 
-@click.command(hidden=True)
+@click.command()
 @CONFIG
 @click.option("--name", required=True, help="Name of the worker.")
 @pass_hooks
 def suspects(hooks: Hooks, file: Path | None, name: str) -> None:
-    """Run sessions that may have crashed their workers, one at a time.
+    """Run sessions that may crash their worker.
 
-    A worker starts this as its child process. It ends when none is left, and when its standard input is closed.
+    One at a time. A worker starts this as its child process. It ends when none is left, and when its standard input is closed.
     """
+    check_extra("suspects")
+
     from tersely.settings.model import Settings, find_file
 
     def end_with_parent() -> None:
