@@ -19,6 +19,7 @@ from tersely.llm.messages import (
     ToolCallDelta,
     ToolSpec,
 )
+from tersely.llm.providers import ModelSpec, find_provider
 from tersely.llm.wire import Timeouts
 from tersely.masking.masked import assume_masked
 from tests.fakes.asking import QUICK, model_at, say
@@ -150,6 +151,15 @@ async def test_a_complaint_about_the_output_cap_halves_it_once() -> None:
 )
 def test_the_output_cap_is_known_for_common_models(model: str, cap: int) -> None:
     assert facts.output_cap(model) == cap
+
+
+def test_openrouter_gets_a_cache_mark_for_models_that_need_one() -> None:
+    """Other models are cached without one, and other servers may reject a field that they do not know."""
+    settings = find_provider("openrouter").cache_settings
+    marked = {"extra_body": {"cache_control": {"type": "ephemeral"}}}
+    assert settings(ModelSpec(model="anthropic/claude-sonnet-4.5")) == marked
+    assert settings(ModelSpec(model="openai/gpt-4o-mini")) == {}
+    assert settings(ModelSpec(model="anthropic/claude-sonnet-4.5", base_url="http://localhost:11434/v1")) == {}
 
 
 async def test_a_second_complaint_about_the_output_cap_is_the_operators() -> None:
