@@ -30,7 +30,7 @@ from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import ChildProcess, Work, Worker, WorkerTimeouts
+from tersely.sessions.worker import ChildProcess, Work, Worker, WorkerTimeouts, new_worker_name
 from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
 from tersely.store.database import Database
@@ -108,7 +108,7 @@ async def sessions_app(
             on_point=on_point,
             start_child=partial(_start_child, child_command) if child_command else None,
             takes_suspects=suspects_worker is not None,
-            **({"name": suspects_worker} if suspects_worker else {}),
+            name=suspects_worker or new_worker_name(),
         )
         works["investigation"] = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step

@@ -89,7 +89,8 @@ def work(hooks: Hooks, file: Path | None) -> None:
 def suspects(hooks: Hooks, file: Path | None, name: str) -> None:
     """Run sessions that may crash their worker.
 
-    One at a time. A worker starts this as its child process. It ends when none is left, and when its standard input is closed.
+    One at a time. A worker starts this as its child process. It ends when none is left, and when its standard input
+    is closed.
     """
     check_extra("suspects")
 

@@ -181,6 +181,11 @@ class _Running:
 _current: ContextVar[_Running] = ContextVar("the session that is running")
 
 
+def new_worker_name() -> str:
+    """A name that no other process has or had."""
+    return f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}"
+
+
 @dataclass
 class Worker:
     """Use `Worker.running`."""
@@ -191,7 +196,7 @@ class Worker:
     codec: RecordCodec
     timeouts: WorkerTimeouts
     version: str
-    name: str = field(default_factory=lambda: f"{socket.gethostname()[:24]}-{uuid.uuid4().hex[:12]}")
+    name: str = field(default_factory=new_worker_name)
     """Unique to this process, never reused. With a lock, it ends with `liveness.LOCKED`."""
 
     start_child: Callable[[str], Awaitable[ChildProcess]] | None = None
