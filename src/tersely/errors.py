@@ -206,6 +206,9 @@ class LLMError(TerselyError):
     work: object = None
     """The model calls before the failure, for their cost: a `condensing.budget.ModelWork`, or None."""
 
+    status_code: int | None = None
+    """HTTP status of the provider's response, if there was one."""
+
 
 class LLMUnavailable(LLMError):
     """The model may answer later. `retry_after`: seconds that the provider demands."""

@@ -1,4 +1,4 @@
-"""Logging: JSON lines on stderr, each with its `service_id`.
+"""Logging: JSON lines on stderr, each with its `service_id` and the fields of the current `log_context`.
 
 Callers log sizes, names and outcomes, never content. Content that gets in through an exception or a library is masked,
 and long values are cut, so that no caller can fill the log.
@@ -11,6 +11,7 @@ import time
 from typing import Any, TextIO
 
 from tersely.errors import MaskingFailed
+from tersely.log_context import log_fields
 from tersely.masking.mask import mask
 
 LONGEST_VALUE = 2_000
@@ -31,9 +32,8 @@ class JsonFormatter(logging.Formatter):
             "event": _bounded(record.getMessage()),
             "logger": record.name,
         }
-        line |= {
-            name: _bounded(value) for name, value in vars(record).items() if name not in _STANDARD and name not in line
-        }
+        given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+        line |= {name: _bounded(value) for name, value in (log_fields() | given).items() if name not in line}
         if record.exc_info and record.exc_info[1]:
             error = record.exc_info[1]
             line["exception"] = _bounded(f"{type(error).__name__}: {error}")

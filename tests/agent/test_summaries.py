@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tersely.llm.messages import Usage
 from tersely.text.tokens import O200K
 from tests.agent.conftest import call, ops
 from tests.fakes.asking import model_at
@@ -184,7 +185,8 @@ async def test_a_summary_that_fails_is_said_in_the_event_and_the_structural_text
     assert event.metadata["reason"] and event.metadata["summarization_fallback"]
     answered = server.requests[-1]["messages"][-1]["content"]
     assert "connection refused" in answered and "Shortened from" in answered, "data, not an error text"
-    assert place.recorder.records("summarization")[0].error == event.metadata["reason"]
+    (traced,) = place.recorder.records("mcp")
+    assert traced.response["summary"]["reason"] == event.metadata["reason"]
 
 
 async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_ends(workplace: Any) -> None:
@@ -209,8 +211,10 @@ async def test_a_summarizer_that_stalls_has_its_own_time_limit_and_its_event_end
         and "not ready within 0.2 s" in event.metadata["reason"]
     )
     assert "connection refused" in server.requests[-1]["messages"][-1]["content"]
+    (traced,) = place.recorder.records("mcp")
+    assert traced.response["summary"]["reason"] == event.metadata["reason"]
     (record,) = place.recorder.records("summarization")
-    assert record.error == event.metadata["reason"]
+    assert record.error.startswith("Cancelled") and record.response["outcome"] == "cancelled"
     asked = O200K.count("".join(str(message["content"]) for message in server.requests[1]["messages"]))
     assert record.usage.calls == 1 and abs(record.usage.input_tokens - asked) <= 10, (
         "the question was read, and is paid for"
@@ -238,9 +242,11 @@ async def test_of_a_summary_that_takes_too_long_the_parts_that_came_are_counted(
         async with model_at(server.url, window=6_000) as small, workplace(ops(page=page), condense_seconds=5) as place:
             with anyio.fail_after(300):
                 await place.work(llm, summarizer=small)
-    (record,) = place.recorder.records("summarization")
-    assert len(came) > 1 and record.usage.calls == len(came)
-    assert record.usage.input_tokens > 10_000 > record.usage.output_tokens > 0
+    records = place.recorder.records("summarization")
+    assert len(came) > 1 and [record.usage.calls for record in records] == [1] * len(came)
+    assert [record.response["outcome"] for record in records] == ["answered"] + ["cancelled"] * (len(came) - 1)
+    usage = sum((record.usage for record in records), Usage())
+    assert usage.input_tokens > 10_000 > usage.output_tokens > 0
 
 
 async def test_a_fallback_that_wrote_the_summary_is_named(workplace: Any) -> None:

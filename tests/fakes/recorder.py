@@ -85,6 +85,10 @@ class MemoryRecorder:
         self.interactions.append((step, record))
         return f"{step} {record.type}"
 
+    async def exchange(self, step: str, record: Interaction) -> str:
+        number = len([one for one, _ in self.interactions if one.startswith(f"{step}/exchange ")]) + 1
+        return await self.interaction(f"{step}/exchange {number}", record)
+
     def of(self, event_type: EventType) -> list[TimelineEvent]:
         return [event for event in self.events if event.type == event_type]
 

@@ -181,7 +181,7 @@ async def test_a_summary_that_fails_is_visible_and_data_goes_on(service: FlowSer
     assert event["metadata"]["summarization_fallback"] is True and why in event["metadata"]["reason"]
     answered = case.requests()[-1]["messages"][-1]["content"]
     assert "db-7: connection refused" in answered and "on strike" not in answered and O200K.count(answered) <= 520
-    assert story.traced("summarization")[0]["error"] == event["metadata"]["reason"]
+    assert story.traced("mcp")[0]["response"]["summary"]["reason"] == event["metadata"]["reason"]
 
 
 async def test_a_summarizer_that_stalls_is_left_after_its_own_time_and_the_event_ends(service: FlowService) -> None:

@@ -168,3 +168,22 @@ async def test_tool_calls_of_sessions_count_among_the_savings_once(database: Dat
         (use,) = await usage.used(db, door="session")
     assert (use.server, use.tool, use.calls, use.errors, use.condensed) == ("cluster", "get_pods", 2, 1, 1)
     assert (use.tokens_before, use.tokens_after, use.milliseconds, sum(use.latency.values())) == (9_000, 800, 40, 2)
+
+
+async def test_a_summary_from_the_cache_alone_counts_as_cached_and_a_made_up_tool_as_unknown(
+    database: Database,
+) -> None:
+    session_id = await begun(database)
+    request = {"server": "cluster", "tool": "get_pods"}
+    for number, (hits, answers) in enumerate([(3, 3), (2, 3), (0, 0)]):
+        summary = {"chunks": 2, "cache_hits": hits, "answers": answers} if answers else {}
+        record = Interaction(
+            type="mcp", request=request, response={"summary": summary}, tokens_before=9, tokens_after=1
+        )
+        await add(database, session_id, str(number), record)
+    made_up = Interaction(type="mcp", request={"server": "a", "tool": "b", "unknown": True}, error="There is no tool.")
+    await add(database, session_id, "made up", made_up)
+    async with database.reading() as db:
+        found = {(one.server, one.tool): (one.calls, one.cached, one.errors) for one in await usage.used(db)}
+    assert found[interactions.UNKNOWN, interactions.UNKNOWN] == (1, 0, 1) and ("a", "b") not in found
+    assert found["cluster", "get_pods"] == (3, 1, 0)

@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from tersely.events.recorder import SessionRecorder
+from tersely.llm.exchanges import Exchange
 from tersely.llm.messages import Message, Usage
 from tersely.llm.meter import METER
 from tersely.masking.masked import assume_masked
@@ -418,8 +419,9 @@ async def test_what_grows_is_a_counter_that_no_deletion_lets_fall(service: Runni
     assert (await service.http.delete(f"/api/v1/sessions/{session_id}")).status_code == 204
     assert await figure(ended) == before + 1
     model = f'gp"t-{uuid.uuid4()}'
-    METER.answer(("openai", model), Usage(calls=1, input_tokens=70, output_tokens=7, price=Decimal("0.25")))
-    METER.failure(("openai", model))
+    usage = Usage(calls=1, input_tokens=70, output_tokens=7, price=Decimal("0.25"))
+    METER.count(Exchange(provider="openai", model=model, messages=(), outcome="answered", usage=usage))
+    METER.count(Exchange(provider="openai", model=model, messages=(), outcome="failed"))
     who = 'provider="openai",model="' + model.replace('"', '\\"') + '"'
     assert await figure(f'tersely_model_tokens_total{{{who},direction="input"}}') == 70
     assert await figure(f'tersely_model_calls_total{{{who},outcome="failed"}}') == 1

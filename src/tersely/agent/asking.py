@@ -6,18 +6,19 @@ problem instead of an exception: the loop decides how the investigation continue
 """
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack, aclosing, suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import anyio
 
-from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
-from tersely.errors import LLMError, LLMTooLong, LostSession, MaskingFailed
+from tersely.agent.trace import NOT_MASKED, exchange_record, record_exchange
+from tersely.errors import LLMError, LLMTooLong, MaskingFailed
 from tersely.events.types import EventType
 from tersely.llm.client import LLM, answer_tokens
+from tersely.llm.exchanges import Exchange, observed
 from tersely.llm.limits import CircuitOpen
 from tersely.llm.messages import (
     Completion,
@@ -28,12 +29,11 @@ from tersely.llm.messages import (
     ThinkingDelta,
     ToolCall,
     ToolSpec,
-    Usage,
 )
 from tersely.llm.providers import NativeTools
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
-from tersely.masking.masked import NOTHING, Masked, own_words
+from tersely.masking.masked import NOTHING, Masked
 from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.store.interactions import Interaction
 
@@ -45,9 +45,6 @@ _SHOWN_AT_MOST = 40_000
 
 LONGEST_WAIT = 90.0
 """Seconds a model call waits for a provider whose circuit is open; an investigation is not urgent to the second."""
-
-CANCELLED = "Cancelled before it was complete."
-"""The error that the trace records for a cancelled exchange."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,29 +103,29 @@ class ModelCaller:
             final: Returns the analysis if the answer ends the investigation, else an empty string; the analysis gets
                 an event of its own.
         """
-        started = anyio.current_time()
+        exchange: Exchange | None = None
+        request = _request(tools, native)
+
+        async def on_exchange(over: Exchange) -> None:
+            nonlocal exchange
+            if over.outcome in ("answered", "stopped"):
+                exchange = over  # Recorded below, with its calls.
+            else:
+                record = exchange_record(kind, over, self.masker, request=request)
+                await record_exchange(self.recorder, key, over, record)
+
         answer: Completion | None = None
-        meter = MeteredLLM(self.llm)
         event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
+            stack.enter_context(observed(on_exchange))
             events = _AnswerEvents(stack, self.recorder, key, self.masker, event_type)
             try:
                 answer = await self._when_available(
-                    lambda: self._answer(meter, messages, tools, native, events, stop), events
+                    lambda: self._answer(self.llm, messages, tools, native, events, stop), events
                 )
+                if exchange is not None:
+                    answer = replace(answer, model=exchange.model, provider=exchange.provider)
                 turn = self._masked(answer, key)
-            except anyio.get_cancelled_exc_class():
-                # The call has been paid for, so record it in the trace; unless the session was lost: its new worker
-                # repeats the call and records it.
-                turn = Turn(
-                    text=events.text_so_far, problem=CANCELLED, model=self.llm.model, provider=self.llm.provider
-                )
-                record = _record(
-                    kind, messages, tools, native, turn, None, round((anyio.current_time() - started) * 1000)
-                )
-                with anyio.CancelScope(shield=True), suppress(LostSession):
-                    await self.recorder.interaction(key, replace(record, usage=meter.spent()))
-                raise
             except (LLMError, MaskingFailed) as failure:
                 reason = self._reason(failure)
                 turn = Turn(
@@ -143,7 +140,7 @@ class ModelCaller:
                 )
             else:
                 analysis = final(turn) if kind == "iteration" else ""
-                await events.complete(turn, {"final": True} if analysis else {}, answer.native_calls if answer else ())
+                await events.complete(turn, {"final": True} if analysis else {}, answer.native_calls)
                 if analysis:
                     await self.recorder.record(
                         key,
@@ -158,8 +155,8 @@ class ModelCaller:
                         self.masker.mask(_unsupported_note(turn)),
                         {"unsupported_native_tools": list(turn.unsupported)},
                     )
-        duration = round((anyio.current_time() - started) * 1000)
-        await self.recorder.interaction(key, _record(kind, messages, tools, native, turn, answer, duration))
+        if exchange is not None:
+            await self.recorder.exchange(key, _record(kind, exchange, request, turn, answer))
         return turn
 
     async def _when_available(self, answer: Callable[[], Awaitable[Completion]], events: "_AnswerEvents") -> Completion:
@@ -199,7 +196,7 @@ class ModelCaller:
                     case TextDelta(text=more):
                         text += more
                         if (cut := stop(text)) is not None:
-                            return self._cut_short(text[:cut], messages)
+                            return Completion(text=text[:cut], finish="stop", model=llm.model, provider=llm.provider)
                         await events.text(more)
                     case ThinkingDelta(text=more):
                         await events.thinking(more)
@@ -207,16 +204,6 @@ class ModelCaller:
                         text = ""
                         events.restart()
         raise AssertionError("a stream must end with a Completion")
-
-    def _cut_short(self, text: str, messages: Sequence[Message]) -> Completion:
-        """An answer that was not read to its end: the provider reports no usage, so tokens are counted here."""
-        from tersely.llm import facts
-
-        count = self.llm.tokenizer.count
-        sent, received = sum(count(message.text) for message in messages), count(text)
-        price = facts.price(self.llm.provider, self.llm.model, sent, received)
-        usage = Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
-        return Completion(text=text, finish="stop", usage=usage, model=self.llm.model, provider=self.llm.provider)
 
     def _masked(self, answer: Completion, key: str) -> Turn:
         numbered = tuple(
@@ -254,7 +241,7 @@ class ModelCaller:
 
     def _reason(self, failure: Exception) -> Masked:
         if isinstance(failure, MaskingFailed):
-            return own_words("The model's answer could not be checked for secrets and was dropped.")
+            return NOT_MASKED
         return admit_text(str(failure), self.masker)
 
 
@@ -267,11 +254,6 @@ class _AnswerEvents:
         self._stack, self._recorder, self._key, self._masker = stack, recorder, key, masker
         self._answer_type = answer_type
         self._streams: dict[EventType, MaskedStream] = {}
-
-    @property
-    def text_so_far(self) -> Masked:
-        stream = self._streams.get(self._answer_type)
-        return stream.shown if stream else NOTHING
 
     async def text(self, more: str) -> None:
         if more.strip() or self._answer_type in self._streams:
@@ -357,32 +339,37 @@ def _unsupported_note(turn: Turn) -> str:
     return f"{turn.model} at {turn.provider} does not support {names} here; the request was sent without."
 
 
+def _request(tools: Sequence[ToolSpec], native: NativeTools | None) -> dict[str, Any]:
+    wanted = native.model_dump(exclude_none=True) if native else {}
+    return {"tools": [tool.name for tool in tools], **({"native_tools": wanted} if wanted else {})}
+
+
 def _record(
     kind: Literal["iteration", "final_analysis"],
-    messages: Sequence[Message],
-    tools: Sequence[ToolSpec],
-    native: NativeTools | None,
+    exchange: Exchange,
+    request: Mapping[str, Any],
     turn: Turn,
     answer: Completion | None,
-    duration_ms: int,
 ) -> Interaction:
-    wanted = native.model_dump(exclude_none=True) if native else {}
+    """The record of the exchange that the turn is from."""
     return Interaction(
         type=kind,
-        provider=turn.provider,
-        model=turn.model,
-        messages=messages,
-        request={"tools": [tool.name for tool in tools], **({"native_tools": wanted} if wanted else {})},
+        provider=exchange.provider,
+        model=exchange.model,
+        messages=exchange.messages,
+        request={**request, "attempt": exchange.attempt},
         response={
             "text": turn.text,
             "thinking": turn.thinking,
             "tool_calls": [{"id": call.id, "name": call.name, "arguments": call.arguments} for call in turn.calls],
             "finish": turn.finish,
-            **({"cached_tokens": answer.usage.cached_tokens} if answer and answer.usage.cached_tokens else {}),
+            "outcome": exchange.outcome,
+            **({"cached_tokens": exchange.usage.cached_tokens} if exchange.usage.cached_tokens else {}),
             **({"native_tools_used": list(answer.native_calls)} if answer and answer.native_calls else {}),
             **({"unsupported_native_tools": list(turn.unsupported)} if turn.unsupported else {}),
         },
-        usage=answer.usage if answer else Usage(),
-        duration_ms=duration_ms,
+        usage=exchange.usage,
+        duration_ms=exchange.duration_ms,
         error=turn.problem,
+        started_at=exchange.started_at,
     )

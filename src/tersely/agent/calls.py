@@ -16,24 +16,26 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
 from tersely.agent.arguments import fit, read_arguments
-from tersely.agent.asking import CANCELLED, MaskedStream
+from tersely.agent.asking import MaskedStream
 from tersely.agent.assignment import Assignment
-from tersely.agent.meter import MeteredLLM
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
+from tersely.agent.trace import CANCELLED, recorded_exchanges
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import ModelWork
 from tersely.condensing.summarize.map_reduce import OnText
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
-from tersely.llm.messages import ToolCall, Usage
+from tersely.llm.exchanges import observed
+from tersely.llm.messages import ToolCall
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
@@ -82,6 +84,9 @@ class Called:
     duration_ms: int
     remark: str = ""
     """What was wrong with arguments that were accepted anyway."""
+
+    started_at: datetime | None = None
+    """When the call was made."""
 
     whole: Observation | None = None
     """The observation, if nothing has to be condensed; then there is no second step. Decided and stored here, because
@@ -166,15 +171,13 @@ class ToolCaller:
         called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call"))
         observation = called.whole
         if observation is None:
-            observation = await step(
-                f"{prefix}/condense", lambda: self._condensed(call, called, f"{prefix}/condense", intent)
-            )
+            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, prefix, intent))
         return ToolCallResult(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
 
     # The first step
 
     async def _called(self, call: ToolCall, as_written: ToolCall | None, key: str) -> Called:
-        started = anyio.current_time()
+        started, started_at = anyio.current_time(), datetime.now(UTC)
         exact = as_written or call
         arguments = read_arguments(exact.arguments)
         try:
@@ -208,7 +211,7 @@ class ToolCaller:
                 elif complaint or tool is None:
                     fetched = self._problem(server, name, shown, complaint)
                 elif isinstance(tool, ReadBackTool):
-                    fetched, page, read_from = await self._read(tool, values, shown, f"{key}/summary")
+                    fetched, page, read_from = await self._read(tool, values, shown, key)
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
                     await self.recorder.still_ours()
@@ -220,12 +223,15 @@ class ToolCaller:
                 marked = {"interrupted": interrupted} if interrupted else {}
                 await event.complete(content, {**_outcome(fetched, duration), **marked})
         except anyio.get_cancelled_exc_class():
-            cancelled = Called(fetched=self._problem(server, name, shown, CANCELLED), duration_ms=_since(started))
-            await self._despite_cancellation(lambda: self._trace(key, cancelled, NOTHING, 0, read_from))
+            problem = self._problem(server, name, shown, CANCELLED)
+            cancelled = Called(fetched=problem, duration_ms=_since(started), started_at=started_at)
+            await self._despite_cancellation(
+                lambda: self._trace(key, cancelled, NOTHING, 0, read_from=read_from, is_known=tool is not None)
+            )
             raise
-        called = Called(fetched=fetched, duration_ms=duration, remark=remark, whole=whole)
+        called = Called(fetched=fetched, duration_ms=duration, remark=remark, started_at=started_at, whole=whole)
         if whole is not None:
-            await self._trace(key, called, content, fetched.tokens, read_from)
+            await self._trace(key, called, content, fetched.tokens, read_from=read_from, is_known=tool is not None)
         return called
 
     def _interrupted(
@@ -291,14 +297,13 @@ class ToolCaller:
         self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str
     ) -> tuple[Fetched, Masked | None, Mapping[str, str]]:
         """Read a kept result; also return the server and tool that it came from."""
+        about = {"server": OURS, "tool": tool.name, "arguments": shown}
         try:
-            answer = await self.read_back.call(tool.name, values, self.scope.name)
+            with observed(recorded_exchanges(self.recorder, key, self.masker, request=about, parent_step=key)):
+                answer = await self.read_back.call(tool.name, values, self.scope.name)
             origin = (await self.executor.results.find(str(values["handle"]), self.scope.name)).origin
         except InputError as error:
             return self._problem(OURS, tool.name, shown, str(error)), None, {}
-        if answer.work:
-            about = {"tool": tool.name, "arguments": shown}
-            await self.recorder.interaction(key, _summarization(answer.work, about, answer.text))
         page = answer.text
         if O200K.exceeds(page, self.window):
             note = "\n[Cut here: the page exceeds the limit. Ask for fewer lines.]"
@@ -327,10 +332,10 @@ class ToolCaller:
 
     # The second step
 
-    async def _condensed(self, call: ToolCall, called: Called, key: str, intent: Intent) -> Observation:
+    async def _condensed(self, call: ToolCall, called: Called, prefix: str, intent: Intent) -> Observation:
+        key, call_key = f"{prefix}/condense", f"{prefix}/call"
         fetched = called.fetched
-        chosen = self._summarizer_of(fetched)
-        meter = MeteredLLM(chosen) if chosen else None
+        summarizer = self._summarizer_of(fetched)
         name = f"{fetched.server}.{fetched.tool}"
         self.recorder.progress("distilling", f"Condensing {name} ({fetched.tokens:,} tokens)")
         about = {
@@ -338,8 +343,8 @@ class ToolCaller:
             "tool_name": fetched.tool,
             "original_tokens": fetched.tokens,
             "handle": fetched.handle,
-            "summarization_model": meter.model if meter else "",
-            "summarization_provider": meter.provider if meter else "",
+            "summarization_model": summarizer.model if summarizer else "",
+            "summarization_provider": summarizer.provider if summarizer else "",
         }
         request = {
             "server": fetched.server,
@@ -347,32 +352,38 @@ class ToolCaller:
             "arguments": fetched.arguments,
             "handle": fetched.handle,
         }
-        started = anyio.current_time()
+        recorded = recorded_exchanges(self.recorder, key, self.masker, request=request, parent_step=call_key)
         try:
             async with self.recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
                 await self.recorder.still_ours()
-                observation = await self.executor.observe(
-                    call,
-                    fetched,
-                    scope=self.scope,
-                    llm=meter,
-                    intent=intent,
-                    window=self.window,
-                    on_progress=lambda progress: self.recorder.progress(
-                        "distilling", f"Condensing {name}: {progress.done} of {progress.total}"
-                    ),
-                    on_text=_stream_to(event, self.masker),
-                )
-                await event.complete(observation.masked, _summary_outcome(observation, meter))
+                with observed(recorded):
+                    observation = await self.executor.observe(
+                        call,
+                        fetched,
+                        scope=self.scope,
+                        llm=summarizer,
+                        intent=intent,
+                        window=self.window,
+                        on_progress=lambda progress: self.recorder.progress(
+                            "distilling", f"Condensing {name}: {progress.done} of {progress.total}"
+                        ),
+                        on_text=_stream_to(event, self.masker),
+                    )
+                await event.complete(observation.masked, _summary_outcome(observation, summarizer))
         except anyio.get_cancelled_exc_class():
-            await self._despite_cancellation(
-                lambda: self._trace_cancelled(key, called, request, meter, _since(started))
-            )
+
+            async def trace() -> None:
+                await self._trace(call_key, called, await self._display(fetched), fetched.tokens)
+
+            await self._despite_cancellation(trace)
             raise
-        if meter and (observation.work or observation.status == "fallback"):
-            record = _summarization(observation.work, request, observation.text, meter=meter, reason=observation.reason)
-            await self.recorder.interaction(key, replace(record, duration_ms=_since(started)))
-        await self._trace(f"{key}/mcp", called, await self._display(fetched), observation.tokens_after)
+        await self._trace(
+            call_key,
+            called,
+            await self._display(fetched),
+            observation.tokens_after,
+            summary=_summary_outcome(observation, summarizer),
+        )
         return observation
 
     def _summarizer_of(self, fetched: Fetched) -> LLM | None:
@@ -382,46 +393,54 @@ class ToolCaller:
             return None
         return self.summarizers.get(policy.llm_provider or "", self.summarizer)
 
-    async def _trace_cancelled(
-        self, key: str, called: Called, request: Mapping[str, Any], meter: MeteredLLM | None, duration_ms: int
-    ) -> None:
-        """Record the tool call and the model calls of a cancelled step, which have been paid for."""
-        if meter and (usage := meter.spent()).calls:
-            record = _summarization(None, request, "", meter=meter, reason=CANCELLED)
-            await self.recorder.interaction(key, replace(record, usage=usage, duration_ms=duration_ms))
-        await self._trace(f"{key}/mcp", called, await self._display(called.fetched), called.fetched.tokens)
-
     async def _despite_cancellation(self, record: Callable[[], Awaitable[None]]) -> None:
         """Record although the work was cancelled; a lost session is left to its new worker, which records it all."""
         with anyio.CancelScope(shield=True), suppress(LostSession):
             await record()
 
     async def _trace(
-        self, key: str, called: Called, content: Masked, tokens_after: int, read_from: Mapping[str, str] | None = None
+        self,
+        key: str,
+        called: Called,
+        content: Masked,
+        tokens_after: int,
+        *,
+        read_from: Mapping[str, str] | None = None,
+        is_known: bool = True,
+        summary: Mapping[str, Any] | None = None,
     ) -> None:
         """Record the call in the trace.
 
         Args:
             read_from: For a tool that reads kept results: server and tool of that result, or empty if there was none.
                 Then no server was called and nothing was condensed.
+            is_known: Whether there is such a tool. The model may have made up its name.
+            summary: How the result was condensed.
         """
         fetched = called.fetched
         request = {"server": fetched.server, "tool": fetched.tool, "arguments": fetched.arguments}
+        if read_from is not None:
+            request["read_back"] = read_from
+        if not is_known:
+            request["unknown"] = True
         await self.recorder.interaction(
             key,
             Interaction(
                 type="mcp",
-                request=request if read_from is None else {**request, "read_back": read_from},
+                request=request,
                 response={
                     "content": content,
                     "handle": fetched.handle,
                     "tokens": fetched.tokens,
+                    "tokens_after": tokens_after,
                     "is_error": fetched.is_error,
+                    **({"summary": summary} if summary else {}),
                 },
                 duration_ms=called.duration_ms,
                 error=fetched.problem or "",
                 tokens_before=fetched.tokens if read_from is None else 0,
                 tokens_after=tokens_after if read_from is None else 0,
+                started_at=called.started_at,
             ),
         )
 
@@ -475,7 +494,7 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
         "summarization_fallback": used_fallback or observation.status == "fallback",
         "handle": observation.handle,
         **({"reason": observation.reason} if observation.reason else {}),
-        **({"cache_hits": work.cache_hits, "chunks": work.chunks} if work else {}),
+        **({"cache_hits": work.cache_hits, "answers": work.calls, "chunks": work.chunks} if work else {}),
         **_checks(work, observation.handle),
         **({"lost": _left_out(observation.lost)} if observation.lost else {}),
     }
@@ -508,28 +527,6 @@ def _left_out(lost: Sequence[Lost]) -> list[dict[str, Any]]:
         }
         for one in lost[:SHOWN_LOST]
     ]
-
-
-def _summarization(
-    work: ModelWork | None, request: Mapping[str, Any], text: str, *, meter: MeteredLLM | None = None, reason: str = ""
-) -> Interaction:
-    by_work = (
-        Usage(work.calls - work.cache_hits, work.input_tokens, work.output_tokens, work.price_usd) if work else Usage()
-    )
-    return Interaction(
-        type="summarization",
-        provider=(work.provider if work else "") or (meter.provider if meter else ""),
-        model=work.model if work else meter.model if meter else "",
-        request=request,
-        response={
-            "text": text,
-            **({"chunks": work.chunks, "levels": work.levels, "cache_hits": work.cache_hits} if work else {}),
-            **_checks(work, str(request.get("handle") or "")),
-        },
-        # The meter also counts requests that were cancelled at the time limit, and repeated ones.
-        usage=meter.spent() if meter else by_work,
-        error=reason,
-    )
 
 
 def _stream_to(event: OpenEvent, masker: Masker) -> OnText:

@@ -50,7 +50,13 @@ class Recorder(Protocol):
         """Show one line about the current work. Transient."""
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        """Add one exchange with a model or a tool to the trace; returns its id."""
+        """Add a tool call to the trace, once per step; returns its id."""
+
+    async def exchange(self, step: str, record: Interaction) -> str:
+        """Add an exchange with a model to the trace; returns its id.
+
+        A step has any number of them, and if it is repeated, its new exchanges are added: each was paid for.
+        """
 
     async def still_ours(self) -> None:
         """Check ownership just before an action that cannot be undone.

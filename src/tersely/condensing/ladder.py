@@ -19,6 +19,7 @@ from tersely.condensing.summarize.cache import SummaryCache
 from tersely.condensing.summarize.map_reduce import OnText, Progress, SummaryRequest, summarize_text
 from tersely.errors import LLMError
 from tersely.llm.client import LLM
+from tersely.llm.provider_errors import log_fields_of
 from tersely.masking.masked import Masked
 from tersely.text.tokens import O200K
 
@@ -57,10 +58,8 @@ async def condense_with(
         )
     except LLMError as failure:
         # The only place that decides what replaces a failed summary; the failure is part of the result. Its message may
-        # quote the content or a key, so the log gets its type only.
-        logger.warning(
-            "summarize_failed", extra={"model": llm.model, "problem": type(failure).__name__, "returned": fallback}
-        )
+        # quote the content or a key, so the log gets its type and status only.
+        logger.warning("summarize_failed", extra={"model": llm.model, **log_fields_of(failure), "returned": fallback})
         return await anyio.to_thread.run_sync(_fallen_back, text, request, fallback, failure)
 
 
@@ -81,6 +80,15 @@ async def condense_in_time(
             text, request=request, llm=llm, cache=cache, fallback=fallback, on_progress=on_progress, on_text=on_text
         )
     reason = f"the summary was not ready within {seconds:g} s"
+    logger.warning(
+        "summarize_failed",
+        extra={
+            "model": llm.model if llm else None,
+            "problem": "TimeoutError",
+            "hint": reason,
+            "returned": "structural",
+        },
+    )
     condensed = await anyio.to_thread.run_sync(condense_within, text, request.target, request.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
 

@@ -8,6 +8,7 @@ changes nothing, and a worker that lost the session gets `LostSession`.
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ from tersely.store import claims, events, interactions, sessions, stages
 from tersely.store.claims import SessionEnd
 from tersely.store.database import Connection, Database
 from tersely.store.events import SESSIONS, Logged
-from tersely.store.interactions import Interaction, NewInteraction
+from tersely.store.interactions import Interaction, InteractionType, NewInteraction
 from tersely.store.packing import storable
 from tersely.store.sessions import End
 from tersely.store.stages import NewExecution, PartStatus, StageChange
@@ -137,12 +138,25 @@ class SessionRecorder:
         self._bus.progress(events.channel_of(self.session_id), f"execution/{self.execution_id}", payload)
 
     async def interaction(self, step: str, record: Interaction) -> str:
-        """Add an exchange with a model or a tool, and its usage, to the trace; returns its id."""
+        """Add a tool call to the trace, once per step; returns its id."""
+        return await self._add_interaction(step, record)
+
+    async def exchange(self, step: str, record: Interaction) -> str:
+        """Add an exchange with a model, and its usage, to the trace; returns its id.
+
+        Its identity includes the attempt: a worker that repeats the step pays again, and both are recorded.
+        """
+        counts = self._shared.exchanges
+        counts[step] += 1
+        return await self._add_interaction(f"{step}/{self.attempt}/{counts[step]}", record)
+
+    async def _add_interaction(self, step: str, record: Interaction) -> str:
         new = NewInteraction(
-            id=sessions.derived_id(self.session_id, f"interaction/{step}/{record.type}"),
+            id=self._interaction_id(step, record.type),
             step=step,
             stage_id=self.stage_id,
             execution_id=self.execution_id,
+            parent_id=self._interaction_id(record.parent_step, "mcp") if record.parent_step else None,
             exchange=record,
         )
         known = self._shared.stored_messages
@@ -153,10 +167,13 @@ class SessionRecorder:
         async def add(db: Connection) -> Logged | None:
             return await log.add_interaction(db, self.session_id, self.attempt, new, now=self._clock(), known=known)
 
-        if await self._store_and_publish(add):
-            # Only after the commit are the messages certainly stored.
+        if await self._store_and_publish(add) and record.messages and record.type != "summarization":
+            # Only after the commit are the messages certainly stored. Those of summaries are never sent again.
             self._shared.stored_messages = digests
         return new.id
+
+    def _interaction_id(self, step: str, kind: InteractionType) -> str:
+        return sessions.derived_id(self.session_id, f"interaction/{step}/{kind}")
 
     async def still_ours(self) -> None:
         """Check ownership just before an action that cannot be undone: a worker that was suspended may have lost the
@@ -277,7 +294,10 @@ class _Shared:
 
     def __init__(self) -> None:
         self.stored_messages: Mapping[Message, str] = {}
-        """Messages of the last exchange, with their digests."""
+        """Messages of the agent's last exchange, with their digests."""
+
+        self.exchanges: Counter[str] = Counter()
+        """Exchanges by step."""
 
         self.released = False
         self.confirmed_at = float("-inf")

@@ -5,13 +5,15 @@ override both.
 """
 
 import re
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 from genai_prices import Usage as TokenUsage
 from genai_prices import calc_price
 
 UNLISTED_WINDOW = 16_384
 """For unlisted models, unless LLM_CONTEXT_WINDOW is set. Small, because a prompt over the window is rejected."""
+
+SMALLEST_PRICE = Decimal("0.000001")
 
 UNLISTED_OUTPUT_CAP = 8_192
 """For unlisted models, unless LLM_MAX_OUTPUT_TOKENS is set; halved once if the provider rejects it."""
@@ -72,7 +74,7 @@ def output_cap(model: str) -> int:
 def price(
     provider: str, model: str, input_tokens: int, output_tokens: int, *, cached: int = 0, cache_written: int = 0
 ) -> Decimal | None:
-    """In US dollars; None for unlisted models.
+    """In US dollars, to the millionth; None for unlisted models.
 
     Args:
         cached: Of the input tokens, those that the provider read from its prompt cache.
@@ -88,7 +90,9 @@ def price(
     )
     for provider_id, name in _names(provider, model):
         try:
-            return calc_price(usage, model_ref=name, provider_id=provider_id).total_price
+            listed = calc_price(usage, model_ref=name, provider_id=provider_id).total_price
         except LookupError:
             continue
+        # Rounded here, once: sums over calls agree wherever they are made.
+        return listed.quantize(SMALLEST_PRICE, ROUND_HALF_UP)
     return None

@@ -6,24 +6,42 @@ calls failed; after either, a single probe call checks whether the provider work
 A slot is held only while a call is on the wire, never during a wait.
 """
 
+import logging
 import random
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
+import anyio.to_thread
 
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMTooLong, LLMUnavailable
 from tersely.llm.client import ChatModel
-from tersely.llm.messages import Completion, Delta, Message, Superseded, ToolSpec
+from tersely.llm.exchanges import Exchange, Outcome, report
+from tersely.llm.messages import (
+    Completion,
+    Delta,
+    Message,
+    Superseded,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+    ToolSpec,
+    Usage,
+)
 from tersely.llm.meter import METER
+from tersely.llm.provider_errors import log_fields_of
 from tersely.llm.providers import ModelSpec, NativeTools
 from tersely.text.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from tersely.llm.wire import Timeouts
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,12 +258,14 @@ class LimitedLLM:
             if (problem := self._reason_to_skip(model, messages, max_tokens, is_fallback=bool(problems))) is not None:
                 problems.append(problem)
                 continue
-            for delay in (*limiter.retry_policy.delays, None):
+            for number, delay in enumerate((*limiter.retry_policy.delays, None), start=1):
                 if has_begun:
                     yield Superseded(str(problems[-1]))
                     has_begun = False
+                request = _Request(model, messages, number)
                 try:
                     async with limiter.slot():
+                        request.send()
                         if streaming:
                             async with aclosing(
                                 model.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
@@ -255,19 +275,41 @@ class LimitedLLM:
                                         answer = delta
                                     else:
                                         has_begun = True
+                                        request.receive(delta)
                                         yield delta
                         else:
                             answer = await model.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
-                    METER.answer((model.provider, model.model), answer.usage)
-                    yield answer
-                    return
                 except LLMError as error:
                     problems.append(error)
-                    pause = self._pause_after(error, model, limiter, delay)
+                    pause = await self._failed(request, error, limiter, delay)
+                except BaseException as end:
+                    # Cancelled, or closed by a reader that has enough.
+                    await request.abandoned("stopped" if isinstance(end, GeneratorExit) else "cancelled")
+                    raise
+                else:
+                    await request.answered(answer, failures=len(problems))
+                    yield answer
+                    return
                 if pause is None:
                     break
                 await anyio.sleep(pause)
         raise _combined(problems)
+
+    async def _failed(
+        self, request: "_Request", error: LLMError, limiter: ProviderLimiter, delay: float | None
+    ) -> float | None:
+        """Report a failure; return the seconds until the same model is called again, None to go on to the next model.
+
+        Raises:
+            LLMTooLong: No model is tried with a prompt that has to be split.
+        """
+        if isinstance(error, CircuitOpen):
+            return None
+        pause = self._pause_after(error, request.model, limiter, delay)
+        await request.failed(error, pause)
+        if isinstance(error, LLMTooLong):
+            raise error
+        return pause
 
     def _reason_to_skip(
         self, model: ChatModel, messages: Sequence[Message], max_tokens: int, *, is_fallback: bool
@@ -282,16 +324,7 @@ class LimitedLLM:
     def _pause_after(
         self, error: LLMError, model: ChatModel, limiter: ProviderLimiter, delay: float | None
     ) -> float | None:
-        """Seconds until the same model is called again; None: continue with the next model.
-
-        Raises:
-            LLMTooLong: No model is tried with a prompt that has to be split.
-        """
-        if isinstance(error, CircuitOpen):
-            return None
-        METER.failure((model.provider, model.model))
-        if isinstance(error, LLMTooLong):
-            raise error
+        """Seconds until the same model is called again; None: continue with the next model."""
         if not isinstance(error, LLMUnavailable):
             if isinstance(error, LLMMisconfigured | LLMOutOfQuota) and len(self._models) > 1:
                 # Only the operator can fix it: skip this model for a while instead of trying it with every call.
@@ -308,6 +341,92 @@ class LimitedLLM:
         return None if delay is None else pause
 
 
+@dataclass
+class _Request:
+    """One request to one model, from the wait for a slot to its report."""
+
+    model: ChatModel
+    messages: Sequence[Message]
+    attempt: int
+    _received: list[str] = field(default_factory=list)
+    _started: float | None = None
+    """None until the request has a slot: before that, nothing was sent."""
+
+    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def send(self) -> None:
+        self._started, self._started_at = anyio.current_time(), datetime.now(UTC)
+
+    def receive(self, delta: Delta) -> None:
+        match delta:
+            case TextDelta(text=more) | ThinkingDelta(text=more) | ToolCallDelta(arguments=more):
+                self._received.append(more)
+
+    async def answered(self, answer: Completion, *, failures: int) -> None:
+        if failures:
+            logger.info("model_call_recovered", extra={**self._log_fields(), "failures": failures})
+        await self._report("answered", text=answer.text, answer=answer, usage=answer.usage)
+
+    async def failed(self, error: LLMError, retry_in: float | None) -> None:
+        again = {"retry_in": round(retry_in, 1)} if retry_in is not None else {}
+        logger.warning("model_call_failed", extra={**self._log_fields(), **log_fields_of(error), **again})
+        await self._report("failed", text="".join(self._received), error=error)
+
+    async def abandoned(self, outcome: Literal["stopped", "cancelled"]) -> None:
+        """Report a request whose answer was not read to its end: the provider reports no usage, so it is estimated."""
+        if self._started is None:
+            return
+        # Shielded: the request was sent and has to be paid for.
+        with anyio.CancelScope(shield=True):
+            usage = await anyio.to_thread.run_sync(self._estimated_usage)
+            await self._report(outcome, text="".join(self._received), usage=usage)
+
+    def _estimated_usage(self) -> Usage:
+        from tersely.llm import facts
+
+        model = self.model
+        sent = sum(model.tokenizer.count(message.text) for message in self.messages)
+        received = model.tokenizer.count("".join(self._received))
+        price = facts.price(model.provider, model.model, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
+
+    async def _report(
+        self,
+        outcome: Outcome,
+        *,
+        text: str,
+        answer: Completion | None = None,
+        error: LLMError | None = None,
+        usage: Usage = Usage(calls=1),  # noqa: B008 — frozen
+    ) -> None:
+        exchange = Exchange(
+            provider=self.model.provider,
+            model=self.model.model,
+            messages=self.messages,
+            outcome=outcome,
+            text=text,
+            answer=answer,
+            error=error,
+            usage=usage,
+            attempt=self.attempt,
+            started_at=self._started_at,
+            duration_ms=self._milliseconds(),
+        )
+        METER.count(exchange)
+        await report(exchange)
+
+    def _milliseconds(self) -> int:
+        return round((anyio.current_time() - (self._started or anyio.current_time())) * 1000)
+
+    def _log_fields(self) -> dict[str, Any]:
+        return {
+            "provider": self.model.provider,
+            "model": self.model.model,
+            "attempt": self.attempt,
+            "milliseconds": self._milliseconds(),
+        }
+
+
 def _is_too_long(model: ChatModel, messages: Sequence[Message], max_tokens: int) -> bool:
     return model.tokenizer.exceeds(
         "\n".join(message.text for message in messages), model.window - min(max_tokens, model.output_cap)
@@ -322,8 +441,12 @@ def _combined(problems: list[LLMError]) -> LLMError:
     for kind in (CircuitOpen, LLMUnavailable):
         for problem in problems:
             if isinstance(problem, kind):
-                return kind(" Then: ".join(messages), retry_after=problem.retry_after)
-    return type(problems[0])(" Then: ".join(messages))
+                combined: LLMError = kind(" Then: ".join(messages), retry_after=problem.retry_after)
+                combined.status_code = problem.status_code
+                return combined
+    combined = type(problems[0])(" Then: ".join(messages))
+    combined.status_code = problems[0].status_code
+    return combined
 
 
 def build_llm(

@@ -57,7 +57,42 @@ def translated_errors(spec: ModelSpec) -> Iterator[None]:
         raise
     except Exception as error:
         # Broad, because the SDKs raise IndexError, AttributeError, RecursionError … for a body they do not expect.
-        raise _translated(spec, error) from error
+        translated = _translated(spec, error)
+        if isinstance(translated, LLMError):
+            translated.status_code = getattr(error, "status_code", None)
+        raise translated from error
+
+
+def log_fields_of(error: LLMError) -> dict[str, Any]:
+    """The log fields of an error: its type, the HTTP status, and our own words. The message may quote content."""
+    return {
+        "problem": type(error).__name__,
+        **({"status_code": error.status_code} if error.status_code else {}),
+        "hint": _hint(error),
+    }
+
+
+def _hint(error: LLMError) -> str:
+    status = error.status_code
+    match error:
+        case LLMMisconfigured():
+            return {
+                401: "the provider does not accept the key",
+                403: "the provider does not accept the key",
+                404: "the provider does not know the model, or the base URL is wrong",
+            }.get(status or 0, "the model is not configured correctly")
+        case LLMOutOfQuota():
+            return "the account behind the key is out of quota"
+        case LLMTooLong():
+            return "the prompt exceeds the context window"
+        case LLMUnavailable():
+            if error.rate_limited:
+                return "the provider limits the rate"
+            return "the provider failed" if status else "no answer: the connection failed, or it took too long"
+        case LLMRefused():
+            return "the provider rejects the request" if status else "the answer could not be used"
+        case _:
+            return "the model was not called"
 
 
 def error_from_body(spec: ModelSpec, problem: Any) -> LLMError:
@@ -65,6 +100,12 @@ def error_from_body(spec: ModelSpec, problem: Any) -> LLMError:
     code = problem.get("code") if isinstance(problem, dict) else None
     text = str(problem.get("message") if isinstance(problem, dict) else problem)[:300]
     message = f"Model {spec.model!r}: {text} (code {code})"
+    error = _from_code(code, message)
+    error.status_code = code if isinstance(code, int) else None
+    return error
+
+
+def _from_code(code: Any, message: str) -> LLMError:
     if code in (401, 403, 404):
         return LLMMisconfigured(message)
     if code == 402:

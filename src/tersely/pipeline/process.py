@@ -13,6 +13,7 @@ Does not know any protocol: entry points translate theirs into `Content` and bac
 
 import json
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
@@ -27,6 +28,7 @@ from tersely.condensing.summarize.map_reduce import Family, OnText, Progress, Su
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
+from tersely.log_context import log_context
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline import core, meta
@@ -357,6 +359,39 @@ class Pipeline:
             family=self.family,
             most_unsupported=policy.most_unsupported,
         )
+        # All lines below, those of retries included, name the call.
+        with log_context(**_log_fields(intent.called, policy), input_tokens=tokens):
+            return await self._condense(
+                text,
+                policy,
+                request,
+                handle=handle,
+                budget=budget,
+                cut_to=cut_to or budget,
+                tokens=tokens,
+                llm=llm,
+                note=note,
+                on_progress=on_progress,
+                on_text=on_text,
+            )
+
+    async def _condense(
+        self,
+        text: Masked,
+        policy: Policy,
+        request: SummaryRequest,
+        *,
+        handle: str | None,
+        budget: int,
+        cut_to: int,
+        tokens: int,
+        llm: LLM | None,
+        note: NoteWriter | None,
+        on_progress: Callable[[Progress], None],
+        on_text: OnText | None,
+    ) -> Condensed:
+        logger.info("condensing_started", extra={"budget": budget, "model": llm.model if llm else None})
+        started = time.perf_counter()
         try:
             condensed = await condense_in_time(
                 text,
@@ -375,12 +410,12 @@ class Pipeline:
             raise
         except Exception as problem:  # noqa: BLE001
             # Broad, so that a bug in a condenser still leaves the reader the beginning of the masked text.
-            logger.error("condensing_failed", extra={"called": intent.called, "problem": type(problem).__name__})
-            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, cut_to or budget)
+            logger.error("condensing_failed", extra={"problem": type(problem).__name__})
+            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, cut_to)
         # Condensed from masked text, or written by a model and masked again.
         condensed = replace(condensed, text=assume_masked(condensed.text), tokens_before=tokens)
         fields = meta.log_fields(meta.describe(condensed, handle=handle))
-        logger.info("result_condensed", extra={"called": intent.called, **fields})
+        logger.info("result_condensed", extra={**fields, "seconds": round(time.perf_counter() - started, 3)})
         return condensed
 
     def summarizer(self, masker: Masker, llm: LLM | None = None) -> Callable[[Masked, int, str], Awaitable[Condensed]]:
@@ -499,6 +534,12 @@ def _plain(text: str) -> str:
 
 def _first_tokens(text: str, tokens: int) -> str:
     return O200K.head(text, tokens) if O200K.exceeds(text, tokens) else text
+
+
+def _log_fields(called: str, policy: Policy) -> dict[str, Any]:
+    """The call behind a result, for logs; empty for a text that no tool returned."""
+    server, _, tool = called.partition(".")
+    return {"server": server, "tool": tool, "threshold": policy.threshold} if called else {}
 
 
 def _scalars(value: Any) -> list[Any]:

@@ -19,13 +19,14 @@ import anyio.to_thread
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
-from tersely.agent.meter import MeteredLLM
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.tool_executor import Fetched, Step
+from tersely.agent.trace import recorded_exchanges
 from tersely.condensing.budget import Condensed
 from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize.map_reduce import SummaryRequest
 from tersely.llm.client import LLM
+from tersely.llm.exchanges import observed
 from tersely.llm.messages import ToolCall
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked
@@ -36,7 +37,6 @@ from tersely.pipeline.process import Intent
 from tersely.research.budget import SPENT, UsageBudget
 from tersely.research.request import ResearchRequest, Topic
 from tersely.research.tools import ResearchTools, SearchHit, hits, same_page
-from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 
@@ -370,8 +370,15 @@ class TopicResearch:
             return await self._keep(
                 page, masked_text(condensed), "whole" if condensed.status == "passthrough" else "structural"
             )
-        llm = MeteredLLM(self.llm)
+        llm = self.llm
         recorder = self.caller.recorder
+        about_page = {
+            "server": self.tools.crawl.server,
+            "tool": self.tools.crawl.name,
+            "url": page.url,
+            "handle": page.handle,
+        }
+        recorded = recorded_exchanges(recorder, key, self.caller.masker, request=about_page)
         about = {
             "server_name": self.tools.crawl.server,
             "tool_name": self.tools.crawl.name,
@@ -382,7 +389,8 @@ class TopicResearch:
         }
         recorder.progress("distilling", f"Summarizing {page.title} ({page.tokens:,} tokens)")
         async with recorder.opened(key, "mcp_tool_summary", metadata=about) as event:
-            condensed = await self._condense(text, target, hint, llm)
+            with observed(recorded):
+                condensed = await self._condense(text, target, hint, llm)
             summary = masked_text(condensed)
             outcome = {
                 "summary_tokens": condensed.tokens_after,
@@ -392,7 +400,6 @@ class TopicResearch:
                 or bool(condensed.work and condensed.work.model != llm.model),
             }
             await event.complete(summary, outcome)
-        await recorder.interaction(key, _interaction(condensed, page, llm, summary))
         gap = ""
         if condensed.status == "fallback":
             gap = f"no summary ({condensed.reason}); condensed structurally"
@@ -427,21 +434,6 @@ class TopicResearch:
 
     async def _load(self, handle: str) -> Masked:
         return await self.caller.executor.results.load(handle, self.caller.scope.name)
-
-
-def _interaction(condensed: Condensed, page: ReadPage, llm: MeteredLLM, text: str) -> Interaction:
-    work = condensed.work
-    return Interaction(
-        type="summarization",
-        provider=(work.provider if work else "") or llm.provider,
-        model=work.model if work else llm.model,
-        request={"url": page.url, "handle": page.handle},
-        response={"text": text},
-        usage=llm.spent(),
-        error=condensed.reason,
-        tokens_before=0,
-        tokens_after=0,
-    )
 
 
 def _title(text: str) -> str:

@@ -43,6 +43,7 @@ from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, Terse
 from tersely.events import log
 from tersely.events.bus import Bus
 from tersely.events.recorder import SessionRecorder
+from tersely.log_context import log_context
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.pipeline.admit import admit_words
@@ -475,7 +476,8 @@ class Worker:
 
     async def _outcome_of(self, work: Work, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         try:
-            return await work(session, recorder)
+            with log_context(session_id=session.id):
+                return await work(session, recorder)
         except Exception as raised:
             problem = _first(raised)
             if isinstance(problem, LostSession):

@@ -3,7 +3,7 @@
 A conversation grows by a message or two with every call, so each message is stored
 once in `messages` and an interaction refers to the messages it sent. Usage is added
 to the session's sums and to the tool statistics in the same transaction, and only
-if the interaction is new.
+if the interaction is new: a session's sums are those of its trace.
 """
 
 import functools
@@ -27,6 +27,9 @@ from tersely.store.tables import interactions, messages, sessions
 
 InteractionType = Literal["iteration", "final_analysis", "summarization", "mcp"]
 
+UNKNOWN = "(unknown)"
+"""Server and tool in the statistics of calls to tools that do not exist; no server can have this name."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Interaction:
@@ -42,11 +45,14 @@ class Interaction:
 
     request: Mapping[str, Any] = field(default_factory=dict)
     """What else was sent. For a tool call: `server`, `tool` and `arguments`; for a call that read a kept result instead
-    of calling a server: `read_back` with the `server` and `tool` of that result, or empty.
+    of calling a server: `read_back` with the `server` and `tool` of that result, or empty; `unknown` if there is no
+    such tool.
     """
 
     response: Mapping[str, Any] = field(default_factory=dict)
-    """`text`, `thinking` and `tool_calls`; for a tool call the displayed part as `content`, `handle`, `tokens`."""
+    """`text`, `thinking`, `tool_calls` and `outcome`; for a tool call the displayed part as `content`, `handle`,
+    `tokens`, `tokens_after`, and `summary` if the result was condensed.
+    """
 
     usage: Usage = field(default_factory=Usage)
     duration_ms: int = 0
@@ -57,6 +63,12 @@ class Interaction:
     tokens_after: int = 0
     """Of the part that entered the conversation."""
 
+    started_at: datetime | None = None
+    """When it was sent, which decides its place in the trace; None: now."""
+
+    parent_step: str = ""
+    """For an exchange that summarizes a tool's result: the step of the tool call."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class NewInteraction:
@@ -66,6 +78,9 @@ class NewInteraction:
     step: str
     stage_id: str | None = None
     execution_id: str | None = None
+    parent_id: str | None = None
+    """The tool call to which an exchange belongs."""
+
     exchange: Interaction
 
 
@@ -88,6 +103,10 @@ class StoredInteraction:
     price_micros: int | None
     duration_ms: int
     created_at: datetime
+    """When it was sent."""
+
+    parent_id: str | None = None
+    """The tool call whose result this exchange summarizes."""
 
 
 def micros(price: Decimal | None) -> int | None:
@@ -142,7 +161,11 @@ async def add(
     if row is None:
         return None
     digests = await _store_messages(db, session_id, record.messages, known)
-    request = {**record.request, "messages": digests} if digests else record.request
+    request = {
+        **record.request,
+        **({"messages": digests} if digests else {}),
+        **({"parent_id": new.parent_id} if new.parent_id else {}),
+    }
     stored = {
         "id": new.id,
         "session_id": session_id,
@@ -159,7 +182,7 @@ async def add(
         "output_tokens": usage.output_tokens,
         "price_micros": price,
         "duration_ms": record.duration_ms,
-        "created_at": now,
+        "created_at": record.started_at or now,
     }
     await db.execute(_ADDING, stored)
     if record.type == "mcp":
@@ -185,12 +208,15 @@ def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
     tally = tool_usage.Tally()
     read = record.request.get("read_back")
     source = record.request if read is None else read
+    # A name that a model made up would be a new row, and a new label of the metrics, each time.
+    source = {"server": UNKNOWN, "tool": UNKNOWN} if record.request.get("unknown") else source
     server, tool = (storable(str(source.get(name, "")))[:200] for name in ("server", "tool"))
     key = (now.date(), "session", server, tool)
     if read is not None:
         if read:
             tally.read_back(key)
         return tally
+    summary = record.response.get("summary", {})
     tally.call(
         key,
         milliseconds=record.duration_ms,
@@ -198,6 +224,7 @@ def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
         tokens_after=record.tokens_after,
         is_error=bool(record.error or record.response.get("is_error")),
         condensed=record.tokens_after < record.tokens_before,
+        cached=bool(summary.get("chunks")) and summary.get("cache_hits") == summary.get("answers"),
     )
     return tally
 
@@ -266,6 +293,8 @@ def _insert_messages(dialect: str) -> Any:
 
 
 def _record(row: Any) -> StoredInteraction:
+    request = json.loads(row.request)
+    parent_id = request.pop("parent_id", None)
     return StoredInteraction(
         id=row.id,
         session_id=row.session_id,
@@ -274,7 +303,7 @@ def _record(row: Any) -> StoredInteraction:
         type=row.interaction_type,
         provider=row.provider,
         model=row.model,
-        request=json.loads(row.request),
+        request=request,
         response=json.loads(row.response),
         error=row.error,
         input_tokens=row.input_tokens,
@@ -282,4 +311,5 @@ def _record(row: Any) -> StoredInteraction:
         price_micros=row.price_micros,
         duration_ms=row.duration_ms,
         created_at=row.created_at,
+        parent_id=parent_id,
     )

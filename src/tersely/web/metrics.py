@@ -116,7 +116,7 @@ def _stored_metrics(stored: Overview) -> str:
 
 def _model_metrics(meter: Meter) -> str:
     """Model calls of this process."""
-    models = sorted(meter.answered.keys() | meter.failed.keys())
+    models = sorted(meter.answered.keys() | meter.failed.keys() | meter.cancelled.keys())
     labels = {model: {"provider": model[0], "model": model[1]} for model in models}
     return (
         format_metric(
@@ -125,14 +125,18 @@ def _model_metrics(meter: Meter) -> str:
             "Model calls by this process; each try counts.",
             [
                 MetricSample({**labels[model], "outcome": outcome}, counts[model])
-                for outcome, counts in (("answered", meter.answered), ("failed", meter.failed))
+                for outcome, counts in (
+                    ("answered", meter.answered),
+                    ("failed", meter.failed),
+                    ("cancelled", meter.cancelled),
+                )
                 for model in models
             ],
         )
         + format_metric(
             "tersely_model_tokens_total",
             "counter",
-            "Tokens of these calls, as counted by the providers.",
+            "Tokens of these calls, as counted by the providers; of cancelled calls an estimate.",
             [
                 MetricSample({**labels[model], "direction": direction}, counts[model])
                 for direction, counts in (("input", meter.input_tokens), ("output", meter.output_tokens))

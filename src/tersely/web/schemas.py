@@ -315,6 +315,10 @@ class InteractionOut(_ResponseBody):
     price_usd: float | None
     duration_ms: int
     created_at: Moment
+    """When the call was sent."""
+
+    parent_id: str | None = None
+    """For a model call that summarizes a tool's result: the tool call."""
 
 
 class InteractionDetailOut(InteractionOut):

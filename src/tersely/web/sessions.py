@@ -320,7 +320,7 @@ def _interaction_fields(interaction: StoredInteraction) -> dict[str, Any]:
         **{
             name: getattr(interaction, name)
             for name in (
-                *("id", "session_id", "stage_id", "execution_id", "provider", "model", "error"),
+                *("id", "session_id", "stage_id", "execution_id", "parent_id", "provider", "model", "error"),
                 *("input_tokens", "output_tokens", "duration_ms", "created_at"),
             )
         },

@@ -36,6 +36,7 @@ from tersely.errors import (
     MaskingFailed,
 )
 from tersely.llm.client import LLM
+from tersely.llm.exchanges import Exchange, report
 from tersely.llm.messages import Completion, Message, Superseded, TextDelta, Usage
 from tersely.masking.masked import Masked
 from tersely.text.chunks import Chunk, chunk
@@ -213,6 +214,15 @@ class _Run:
                 self.cache_hits += 1
                 answer = _Answer(**json.loads(kept))
                 self.models[answer.model] = None
+                await report(
+                    Exchange(
+                        provider=self.llm.provider,
+                        model=answer.model,
+                        messages=messages,
+                        outcome="cached",
+                        text=answer.text,
+                    )
+                )
                 return answer
             answer = await self._verified(messages, limit=limit, source_tokens=source_tokens, final=final)
             await self.cache.put(key, json.dumps(asdict(answer)))

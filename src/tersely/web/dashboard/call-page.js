@@ -201,7 +201,7 @@ class CallPage extends HTMLElement {
         outcome.summary_tokens ? fact("ratio", `${(about.original_tokens / outcome.summary_tokens).toFixed(about.original_tokens / outcome.summary_tokens < 10 ? 1 : 0)} : 1`) : null,
         fact("method", summary ? (METHODS[outcome.status] ?? outcome.status) : about.original_tokens ? "not condensed: below the threshold" : null),
         fact("model", outcome.summarization_model ? `${outcome.summarization_model}${outcome.summarization_provider ? ` (${outcome.summarization_provider})` : ""}` : null),
-        this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
+        this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.calls)} calls, ${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
         outcome.chunks ? fact("parts", `${outcome.chunks}${outcome.cache_hits ? `, ${outcome.cache_hits} from the cache` : ""}`) : null,
         fact("duration", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
         item && fact("called", clock(item.at)),
@@ -264,11 +264,21 @@ class CallPage extends HTMLElement {
   async #pay() {
     if (this.paying) return;
     this.paying = true;
+    const paid = { input_tokens: 0, output_tokens: 0, price_usd: 0, calls: 0 };
     try {
       for await (const found of pages(`/sessions/${this.session}/trace`, { limit: 200, signal: this.#gone.signal })) {
-        this.paid = found.find((one) => one.interaction_type === "summarization" && one.request?.handle === this.handle);
-        if (this.paid) return this.#draw();
+        for (const one of found) {
+          if (one.interaction_type !== "summarization" || one.request?.handle !== this.handle) continue;
+          paid.calls += one.response.outcome === "cached" ? 0 : 1;
+          paid.input_tokens += one.input_tokens;
+          paid.output_tokens += one.output_tokens;
+          // An unknown price makes the sum unknown.
+          paid.price_usd = paid.price_usd === null || one.price_usd === null ? null : paid.price_usd + one.price_usd;
+        }
       }
+      if (!paid.calls) return;
+      this.paid = paid;
+      this.#draw();
     } catch {
       // The price is optional; the page works without it.
     }

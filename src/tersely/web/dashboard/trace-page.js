@@ -11,7 +11,7 @@ class TracePage extends HTMLElement {
   #gone = new AbortController();
   #stop = () => {};
   #shown = new Map();
-  #sum = { calls: 0, input: 0, output: 0, price: 0, unknown: false, ms: 0 };
+  #sum = { tools: 0, calls: 0, input: 0, output: 0, price: 0, unknown: false };
   #cursor = null;
 
   connectedCallback() {
@@ -71,9 +71,10 @@ class TracePage extends HTMLElement {
         if (this.#shown.has(one.id)) continue;
         const row = this.#row(one);
         this.#shown.set(one.id, row);
-        this.rows.append(row);
-        if (one.interaction_type !== "mcp") {
-          this.#sum.calls++;
+        this.#place(row, one);
+        if (one.interaction_type === "mcp") this.#sum.tools++;
+        else {
+          if (one.response.outcome !== "cached") this.#sum.calls++;
           this.#sum.input += one.input_tokens;
           this.#sum.output += one.output_tokens;
           if (one.price_usd === null) this.#sum.unknown = true;
@@ -84,7 +85,7 @@ class TracePage extends HTMLElement {
     const fact = (name, value) => h("div", null, h("dt", null, name), h("dd", null, value));
     put(
       this.sums,
-      fact("tool calls", number(this.#shown.size - this.#sum.calls)),
+      fact("tool calls", number(this.#sum.tools)),
       fact("model calls", number(this.#sum.calls)),
       this.#sum.calls ? [fact("tokens in", number(this.#sum.input)), fact("tokens out", number(this.#sum.output)), fact("price", this.#sum.unknown ? `${price(this.#sum.price)} plus calls of unknown price` : price(this.#sum.price))] : null,
     );
@@ -92,8 +93,27 @@ class TracePage extends HTMLElement {
     else this.rows.querySelector(".empty")?.remove();
   }
 
+  /** In order of time; a call that summarizes a tool's result follows the tool call. */
+  #place(row, one) {
+    row.dataset.at = one.created_at;
+    row.dataset.parent = one.parent_id ?? "";
+    row.classList.toggle("inner", Boolean(one.parent_id));
+    const rows = [...this.rows.children].filter((other) => other.dataset.at);
+    const inner = one.parent_id ? rows.filter((other) => other.dataset.parent === one.parent_id) : [];
+    const parent = one.parent_id && this.#shown.get(one.parent_id);
+    const before = inner.filter((other) => other.dataset.at <= row.dataset.at).at(-1) ?? parent;
+    if (before?.isConnected) return before.after(row);
+    // The tool call is recorded after the calls that summarize its result.
+    const waiting = rows.find((other) => other.dataset.parent === one.id);
+    const later = waiting ?? inner[0] ?? rows.find((other) => !other.dataset.parent && other.dataset.at > row.dataset.at);
+    if (later) later.before(row);
+    else this.rows.append(row);
+  }
+
   #row(one) {
     const isTool = one.interaction_type === "mcp";
+    const { outcome } = one.response;
+    const attempt = one.request.attempt > 1 && `attempt ${one.request.attempt}`;
     const details = h(
       "details",
       null,
@@ -101,7 +121,7 @@ class TracePage extends HTMLElement {
         "summary.row.trace-row",
         { dataset: { stop: "" } },
         h("span", null, clock(one.created_at)),
-        h("span", null, h("span.tag", { class: isTool ? "" : "good" }, TYPES[one.interaction_type] ?? one.interaction_type), one.error && h("span.tag.bad", null, "error")),
+        h("span", null, h("span.tag", { class: isTool ? "" : "good" }, TYPES[one.interaction_type] ?? one.interaction_type), one.error && h("span.tag.bad", null, outcome === "cancelled" ? "cancelled" : "error"), outcome === "cached" && h("span.tag", null, "cached"), attempt && h("span.tag", null, attempt)),
         h("span.clip", null, isTool ? h("code", null, `${one.request.server ?? ""}.${one.request.tool ?? ""}`.replace(/^\./, "")) : `${one.model}${one.provider ? ` · ${one.provider}` : ""}`),
         h("span.number", { class: isTool ? "none" : "", dataset: { label: "in" }, title: number(one.input_tokens) }, isTool ? "–" : short(one.input_tokens)),
         h("span.number", { dataset: { label: "out" }, title: number(one.output_tokens) }, isTool ? (one.response.tokens ? short(one.response.tokens) : "–") : short(one.output_tokens)),
