@@ -99,6 +99,8 @@ def test_every_variable_in_compose_and_the_example_is_a_setting() -> None:
     service = compose["services"]["mcp-summarizer"]
     assert set(service["environment"]) <= known
     assert service["environment"]["TERSELY_ALLOWED_HOSTS"] == "mcp-summarizer"
+    model = service["environment"]["LLM_MODEL"]
+    assert model == "${SUMMARIZER_LLM_MODEL:-${LLM_MODEL:-openai/gpt-4o-mini}}", "003 §6; LLM_MODEL still counts"
     example = (ROOT / ".env.example").read_text(encoding="utf-8")
     assert set(re.findall(r"^(?:# )?([A-Z_]+)=", example, re.MULTILINE)) <= known
 

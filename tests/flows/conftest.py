@@ -42,6 +42,8 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         "hasty": {"mcp_servers": ["ops"], "max_iterations": 2},
         "small": {"mcp_servers": ["side"], "llm_provider": "small"},
         "loner": {"mcp_servers": []},
+        "flash": {"mcp_servers": [], "llm_provider": "flash"},
+        "flash-tools": {"mcp_servers": ["side"], "llm_provider": "flash"},
     }
     chains = {
         name: {"alert_types": [name], "stages": [{"name": "look", "agent": agent}]}
@@ -52,6 +54,8 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "hasty": "hasty",
             "small": "small",
             "alone": "loner",
+            "flash": "flash",
+            "flash-tools": "flash-tools",
         }.items()
     }
     two: dict[str, Any] = {
@@ -73,6 +77,13 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
                 "base_url": models["google"],
                 "api_key": "k",
                 "native_tools": {"code_execution": True},
+            },
+            "flash": {
+                "type": "google",
+                "model": "gemini-2.5-flash",
+                "base_url": models["google"],
+                "api_key": "k",
+                "native_tools": {"google_search": True, "url_context": True},
             },
         },
         "mcp_servers": {

@@ -85,7 +85,6 @@ async def test_an_override_holds_for_react_too(service: FlowService) -> None:
         ),
         ({"servers": []}, 422, "mcp.servers", "needs at least 1"),
         ({}, 422, "mcp", "names neither"),
-        ({"servers": [{"name": "side", "tools": []}]}, 422, "mcp.servers.0.tools", "needs at least 1"),
         ({"servers": [{"name": "side"}, {"name": "side"}]}, 422, "mcp", "twice"),
         ({"servers": [{"name": "side", "tool": ["small"]}]}, 422, "mcp.servers.0.tool", ""),
         ({"native_tools": {"google_serch": True}}, 422, "mcp.native_tools.google_serch", ""),
@@ -170,3 +169,12 @@ async def test_a_provider_that_cannot_do_a_native_tool_says_so_and_goes_on(servi
     (said,) = story.shown("error")
     assert "does not support" in said["content"] and "url_context" in json.dumps(said["metadata"])
     assert story.session["status"] == "completed"
+
+
+async def test_an_empty_list_of_tools_means_all_of_them(service: FlowService) -> None:
+    """001: "Tool filtering within a server is additive restriction (empty list = all tools)"."""
+    case = service.case(main=[calls("side__small"), "all is well"])
+    story = await service.investigate(case, mcp={"servers": [{"name": "side", "tools": []}]})
+    names = {tool["function"]["name"] for tool in case.requests()[0]["tools"]}
+    assert {"side__small", "side__lines", "side__fail_at_length"} <= names
+    assert [event["metadata"]["is_error"] for event in story.shown("llm_tool_call")] == [False]

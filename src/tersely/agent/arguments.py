@@ -150,8 +150,8 @@ class FittedArguments:
 def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> FittedArguments:
     """Match arguments to the tool's schema, converting types and names where that is unambiguous.
 
-    Unknown names are refused unless the schema allows additional properties: a tool that ignores
-    a misspelt filter would answer a different question.
+    Names that the schema does not list are refused only if it sets `additionalProperties: false`. One that resembles a
+    listed name is passed on with a remark: a tool that ignores a misspelt filter answers a different question.
     """
     properties = schema.get("properties")
     if not isinstance(properties, dict):
@@ -164,10 +164,12 @@ def fit(values: Mapping[str, Any], schema: Mapping[str, Any]) -> FittedArguments
         if name not in properties:
             renamed = _same_name(name, properties, values)
             if renamed is None:
-                if properties and not schema.get("additionalProperties") and not schema.get("patternProperties"):
+                if schema.get("additionalProperties") is False and not schema.get("patternProperties"):
                     unknown.append(name)
                 else:
                     fitted[name] = value
+                    if near := difflib.get_close_matches(name, list(properties), n=1):
+                        remarks.append(f"{name[:60]!r} is not listed by the tool; did you mean {near[0]!r}?")
                 continue
             remarks.append(f"{name!r} was read as {renamed!r}")
             name = renamed

@@ -94,6 +94,7 @@ class ModelCaller:
         kind: Literal["iteration", "final_analysis"] = "iteration",
         stop: Callable[[str], int | None] = lambda text: None,
         final: Callable[[Turn], str] = lambda turn: "",
+        tell_unsupported: bool = False,
     ) -> Turn:
         """Call the model and record its answer as it streams.
 
@@ -102,6 +103,7 @@ class ModelCaller:
             stop: Returns the offset at which to stop reading and cut the answer, or None.
             final: Returns the analysis if the answer ends the investigation, else an empty string; the analysis gets
                 an event of its own.
+            tell_unsupported: Record an event if native tools were left out of the request.
         """
         exchange: Exchange | None = None
         request = _request(tools, native)
@@ -148,7 +150,7 @@ class ModelCaller:
                         turn.text.derive(analysis),
                         {"model": turn.model, "provider": turn.provider},
                     )
-                if turn.unsupported:
+                if turn.unsupported and tell_unsupported:
                     await self.recorder.record(
                         key,
                         "error",

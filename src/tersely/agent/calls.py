@@ -51,6 +51,9 @@ from tersely.text.tokens import O200K
 DISPLAY_TOKENS = 8_000
 """Tokens of a result that timeline and trace show; the whole result is kept."""
 
+DEFAULT_ROOM = 100_000
+"""Tokens of the largest text that may enter a conversation without a model, which has no window."""
+
 NOT_AS_WRITTEN = (
     "This call was not made. Its arguments contain something that looks like a secret, so only a masked form of them "
     "was stored, and a restart lost the original. Make the call again."
@@ -146,9 +149,6 @@ class ToolCaller:
     summarizers: Mapping[str, LLM] = field(default_factory=dict)
     """Summarizers by provider, for servers and tools that name their own."""
 
-    window: int = 100_000
-    """Tokens of the largest text that may enter the conversation."""
-
     display_tokens: int = DISPLAY_TOKENS
 
     _begun: set[str] = field(default_factory=set)
@@ -159,24 +159,32 @@ class ToolCaller:
         self.masker = Masker(key=self.assignment.key)
 
     async def call(
-        self, call: ToolCall, *, prefix: str, step: Step, intent: Intent, as_written: ToolCall | None
+        self,
+        call: ToolCall,
+        *,
+        prefix: str,
+        step: Step,
+        intent: Intent,
+        as_written: ToolCall | None,
+        room: int = DEFAULT_ROOM,
     ) -> ToolCallResult:
         """Make one call; a failure becomes an observation too.
 
         Args:
             prefix: Prefix of the step names.
+            room: Tokens of the largest text that may enter the conversation.
             as_written: The call before masking, which the tool receives. None if it was lost in a restart; then the
                 call is not made unless its result is already stored, and the observation says why.
         """
-        called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call"))
+        called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call", room))
         observation = called.whole
         if observation is None:
-            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, prefix, intent))
+            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, prefix, intent, room))
         return ToolCallResult(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
 
     # The first step
 
-    async def _called(self, call: ToolCall, as_written: ToolCall | None, key: str) -> Called:
+    async def _called(self, call: ToolCall, as_written: ToolCall | None, key: str, room: int) -> Called:
         started, started_at = anyio.current_time(), datetime.now(UTC)
         exact = as_written or call
         arguments = read_arguments(exact.arguments)
@@ -211,7 +219,7 @@ class ToolCaller:
                 elif complaint or tool is None:
                     fetched = self._problem(server, name, shown, complaint)
                 elif isinstance(tool, ReadBackTool):
-                    fetched, page, read_from = await self._read(tool, values, shown, key)
+                    fetched, page, read_from = await self._read(tool, values, shown, key, room)
                 else:
                     sent = replace(exact, name=tool.dotted, arguments=json.dumps(values, ensure_ascii=False))
                     await self.recorder.still_ours()
@@ -219,7 +227,7 @@ class ToolCaller:
                         sent, self.scope, {"traceparent": _traceparent(self.assignment.session_id, key)}
                     )
                 duration = _since(started)
-                whole, content = await retry_while_unavailable(lambda: self._shown(call, fetched, page))
+                whole, content = await retry_while_unavailable(lambda: self._shown(call, fetched, page, room))
                 marked = {"interrupted": interrupted} if interrupted else {}
                 await event.complete(content, {**_outcome(fetched, duration), **marked})
         except anyio.get_cancelled_exc_class():
@@ -259,12 +267,14 @@ class ToolCaller:
             problem=MAY_HAVE_BEEN_MADE if told else NOT_REPEATED,
         )
 
-    async def _shown(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> tuple[Observation | None, Masked]:
+    async def _shown(
+        self, call: ToolCall, fetched: Fetched, page: Masked | None, room: int
+    ) -> tuple[Observation | None, Masked]:
         """The observation, if nothing has to be condensed, and the text for timeline and trace."""
-        whole = await self._whole(call, fetched, page)
+        whole = await self._whole(call, fetched, page, room)
         return whole, page or fetched.problem or await self._display(fetched, whole)
 
-    async def _whole(self, call: ToolCall, fetched: Fetched, page: Masked | None) -> Observation | None:
+    async def _whole(self, call: ToolCall, fetched: Fetched, page: Masked | None, room: int) -> Observation | None:
         """The observation of a result that needs no condensing: a page of a kept result, a problem, a small result."""
         if page is not None:
             return Observation(
@@ -277,8 +287,8 @@ class ToolCaller:
                 tokens_after=fetched.tokens,
                 handle=fetched.handle,
             )
-        if self.executor.budget(fetched, self.window) is None:
-            return await self.executor.observe(call, fetched, scope=self.scope, window=self.window)
+        if self.executor.budget(fetched, room) is None:
+            return await self.executor.observe(call, fetched, scope=self.scope, window=room)
         return None
 
     def _remark(self, parsing: str, fitting: Sequence[str]) -> str:
@@ -294,7 +304,7 @@ class ToolCaller:
         )
 
     async def _read(
-        self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str
+        self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str, room: int
     ) -> tuple[Fetched, Masked | None, Mapping[str, str]]:
         """Read a kept result; also return the server and tool that it came from."""
         about = {"server": OURS, "tool": tool.name, "arguments": shown}
@@ -305,9 +315,9 @@ class ToolCaller:
         except InputError as error:
             return self._problem(OURS, tool.name, shown, str(error)), None, {}
         page = answer.text
-        if O200K.exceeds(page, self.window):
+        if O200K.exceeds(page, room):
             note = "\n[Cut here: the page exceeds the limit. Ask for fewer lines.]"
-            page = page.derive(page.head_tokens(max(50, self.window - 20)) + note)
+            page = page.derive(page.head_tokens(max(50, room - 20)) + note)
         tokens = O200K.count(page)
         handle = str(values.get("handle", ""))[:40] or None
         fetched = Fetched(server=OURS, tool=tool.name, arguments=shown, handle=handle, tokens=tokens, is_error=False)
@@ -332,7 +342,7 @@ class ToolCaller:
 
     # The second step
 
-    async def _condensed(self, call: ToolCall, called: Called, prefix: str, intent: Intent) -> Observation:
+    async def _condensed(self, call: ToolCall, called: Called, prefix: str, intent: Intent, room: int) -> Observation:
         key, call_key = f"{prefix}/condense", f"{prefix}/call"
         fetched = called.fetched
         summarizer = self._summarizer_of(fetched)
@@ -363,7 +373,7 @@ class ToolCaller:
                         scope=self.scope,
                         llm=summarizer,
                         intent=intent,
-                        window=self.window,
+                        window=room,
                         on_progress=lambda progress: self.recorder.progress(
                             "distilling", f"Condensing {name}: {progress.done} of {progress.total}"
                         ),

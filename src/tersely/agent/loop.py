@@ -41,6 +41,7 @@ from tersely.mcp.registry import ToolRegistry
 from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Intent
 from tersely.results.read_back import ReadBack
+from tersely.text.tokens import O200K
 
 __all__ = ["Assignment", "Report", "investigate"]
 
@@ -48,6 +49,12 @@ CONCLUDE = Prompt("conclude", "tersely.agent")
 
 MOST_TRIES = 3
 """Attempts to send a conversation that the provider rejects as too long, shorter each time."""
+
+RESULT_OVERHEAD = 100
+"""Tokens beside a result in its message: name, remark, markup."""
+
+_SAMPLE = "2026-11-15T08:02:00Z ERROR api-0 lost its database db-7: connection refused\n" * 20
+"""A text in which a model's tokenizer is compared with ours."""
 
 MOST_AT_ONCE = 12
 """Calls made per answer; for the others, the model is asked to repeat the call."""
@@ -60,6 +67,12 @@ MOST_FAILED_RUNS = 3
 
 MOST_REPETITIONS = 3
 """Rounds with refused repetitions after which the model has to conclude."""
+
+NO_TOOLS_LEFT = "No tool was called: none can be called any more. Write your analysis now, as plain text."
+
+MOST_FINDINGS = 20
+LONGEST_FINDING = 500
+"""Notes and results that replace a missing conclusion, and characters of each."""
 
 MOST_USELESS = 3
 """Consecutive unusable answers after which the model has to conclude."""
@@ -125,7 +138,6 @@ class _Investigation:
     async def run(self) -> Report:
         assignment, llm = self.assignment, self.llm
         self.model_caller = ModelCaller(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
-        self.caller.window = max(400, llm.window // 4)
         self.conversation = await anyio.to_thread.run_sync(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
             turn = await self._turn(iteration)
@@ -184,6 +196,7 @@ class _Investigation:
                     native=self.assignment.native_tools,
                     stop=self.controller.stop,
                     final=lambda answer: self._decision(answer).answer,
+                    tell_unsupported=iteration == 1,
                 )
 
             turn = await self.step(name, asked)
@@ -213,6 +226,19 @@ class _Investigation:
             self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs
         )
         return int(min((self.llm.window - answer_tokens(self.llm) - tools) * 0.97, self.most))
+
+    def _result_room(self, turn: Turn, calls: int) -> int:
+        """Tokens that the result of each of an answer's calls may take.
+
+        They share what the window leaves. A result may always take a quarter of the window: old ones give way for it.
+        """
+        specs = self._specs()
+        said = [*self.conversation.messages(), self.controller.answer_message(turn)]
+        left = self._room(specs) - self.conversation.tokens(said)
+        # Results are counted in o200k_base tokens, of which the model's own count differs.
+        share = int(left / max(1, calls) / (1.02 * self.llm.tokenizer.count(_SAMPLE) / O200K.count(_SAMPLE)))
+        share -= RESULT_OVERHEAD
+        return max(400, self.llm.window // 4, share)
 
     def _specs(self) -> Sequence[ToolSpec]:
         """The tools of the first turn, with descriptions cut so that at least half of the window stays free."""
@@ -245,12 +271,13 @@ class _Investigation:
         )
         keys = [_key(call) for call in decision.calls]
         refusals = self._refusals(keys)
+        room = self._result_room(turn, refusals.count(None))
 
         async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> ToolCallResult:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
             return await self.caller.call(
-                call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original
+                call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original, room=room
             )
 
         pairs = list(zip(decision.calls, written, strict=True))
@@ -339,7 +366,7 @@ class _Investigation:
         """Ask for a final answer, stating why the investigation ends here.
 
         The first request repeats the conversation and its tools, so that it can be read from the provider's cache. If
-        the model calls a tool all the same, the second one declares none.
+        the model calls a tool all the same, the second one declares none; then the findings so far are the analysis.
         """
         last = Message("user", self.model_caller.masker.mask(CONCLUDE.fill(why=why)))
         specs = self._specs()
@@ -349,14 +376,31 @@ class _Investigation:
         except LLMTooLong as problem:
             return Report(analysis=NOTHING, status="failed", reason=str(problem))
         turn = await self._concluding(why, [*messages, last], "", specs, self.assignment.native_tools)
-        if turn.calls and not turn.problem:
-            turn = await self._concluding(why, [*flattened(messages), last], "/2", ())
+        if not turn.problem and not self._is_conclusion(turn):
+            again = [*flattened(messages), last, Message("user", own_words(NO_TOOLS_LEFT))]
+            turn = await self._concluding(why, again, "/2", ())
         if turn.problem:
             return Report(analysis=NOTHING, status="failed", reason=turn.problem)
         analysis = self.controller.conclusion(turn.text)
-        if not analysis:
-            return Report(analysis=NOTHING, status="failed", reason=f"{why} The model gave no conclusion.")
-        return Report(analysis=turn.text.derive(analysis), status="completed", reason=why)
+        if self._is_conclusion(turn):
+            return Report(analysis=turn.text.derive(analysis), status="completed", reason=why)
+        reason, findings = f"{why} The model gave no conclusion.", self._findings(analysis)
+        return Report(analysis=findings, status="completed" if findings else "failed", reason=reason)
+
+    def _is_conclusion(self, turn: Turn) -> bool:
+        return not self.controller.read(turn).calls and bool(self.controller.conclusion(turn.text))
+
+    def _findings(self, last_words: str) -> Masked:
+        """What the model wrote and saw, newest first, in place of a conclusion; empty if there is nothing."""
+        found = [last_words.strip()] if last_words.strip() else []
+        for turn in reversed(self.conversation.rounds):
+            found += [" ".join(text.split())[:LONGEST_FINDING] for text in (turn.answer.text,) if text.strip()]
+            found += [" ".join(reply.message.text.split())[:LONGEST_FINDING] for reply in turn.replies]
+        if not found:
+            return NOTHING
+        listed = "\n".join(f"- {one}" for one in found[:MOST_FINDINGS])
+        # Each is from masked messages.
+        return NOTHING.derive(f"The model gave no conclusion. Its last notes and results, newest first:\n\n{listed}")
 
     async def _concluding(
         self,

@@ -23,7 +23,6 @@ from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.masking.masked import Masked, own_words
-from tersely.results.read_back import TOOLS
 
 RULES = Prompt("react", "tersely.agent")
 
@@ -162,8 +161,11 @@ class ReAct:
             f"- {named.tool.dotted}: {_short(named.tool.description)}\n  Arguments: {describe(named.tool.input_schema)}"
             for named in toolbox.described()
         ]
-        lines += [f"- {tool.name}: {_short(tool.description)}\n  Arguments: {describe(tool.schema)}" for tool in TOOLS]
-        return RULES.fill(tools="\n".join(lines))
+        lines += [
+            f"- {tool.name}: {_short(tool.description)}\n  Arguments: {describe(tool.schema)}"
+            for tool in toolbox.read_back_tools
+        ]
+        return RULES.fill(tools="\n".join(lines) or "none")
 
     def specs(self, toolbox: Toolbox) -> Sequence[ToolSpec]:
         return ()

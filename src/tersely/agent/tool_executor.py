@@ -186,12 +186,14 @@ class ToolExecutor:
         """Tokens to which a fetched result has to be condensed; None if it can be passed through.
 
         Args:
-            window: Upper limit in tokens for any text in the conversation, regardless of the policy.
+            window: Tokens that the conversation has room for: the limit for any text, regardless of the policy.
         """
         if fetched.handle is None:
             return None
         policy = self.policy(fetched.server, fetched.tool)
         limit = policy.limit(is_error=fetched.is_error, window=window)
+        if fetched.is_error and limit is not None:
+            limit = min(limit, policy.threshold)  # A long error may only repeat itself; its budget is all of the room.
         if limit is None or fetched.tokens <= limit:
             return None
         return policy.target(is_error=fetched.is_error, window=window)
@@ -224,6 +226,7 @@ class ToolExecutor:
             scope=scope,
             handle=fetched.handle,
             budget=budget,
+            fill=fetched.is_error or not policy.condenses,
             llm=llm if policy.may_ask_model(is_error=fetched.is_error) else None,
             on_progress=on_progress,
             on_text=on_text,

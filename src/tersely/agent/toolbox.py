@@ -41,11 +41,18 @@ class Toolbox:
             described.append(replace(named, tool=tool))
         return described
 
+    @property
+    def read_back_tools(self) -> tuple[ReadBackTool, ...]:
+        """From the first turn on, so that the list never changes; none for an agent without servers, as nothing is
+        kept for it, and some models cannot combine declared tools with native ones.
+        """
+        return tuple(TOOLS) if self.assignment.servers else ()
+
     def specs(self) -> list[ToolSpec]:
         """All callable tools, as declared to the model."""
         return [
             *(ToolSpec(named.name, named.tool.description, named.tool.input_schema) for named in self.described()),
-            *(ToolSpec(tool.name, tool.description, tool.schema) for tool in TOOLS),
+            *(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.read_back_tools),
         ]
 
     def find(self, name: str) -> Tool | ReadBackTool:
@@ -56,7 +63,7 @@ class Toolbox:
             ToolForbidden: The tool exists on one of the agent's servers, but the configuration forbids calling it.
         """
         wanted = name.strip().strip("`\"'*").removesuffix("()")
-        for tool in TOOLS:
+        for tool in self.read_back_tools:
             if wanted.removeprefix(f"{OURS}.").removeprefix(f"{OURS}__").lower() == tool.name:
                 return tool
         offered = self.tools()
@@ -85,9 +92,10 @@ class Toolbox:
         return not granted or tool.name in granted
 
     def _not_found(self, name: str, offered: list[NamedTool]) -> str:
-        names = [named.tool.dotted for named in offered] + [tool.name for tool in TOOLS]
+        names = [named.tool.dotted for named in offered] + [tool.name for tool in self.read_back_tools]
         plain = name.replace("__", ".", 1)
         near = difflib.get_close_matches(plain.lower(), [one.lower() for one in names], n=3, cutoff=0.6)
         hint = f" Did you mean {' or '.join(repr(one) for one in names if one.lower() in near)}?" if near else ""
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        return f"There is no tool {name[:100]!a}.{hint} There are: {', '.join(names[:_SHOWN])}{more}."
+        offers = f"There are: {', '.join(names[:_SHOWN])}{more}." if names else "There are no tools."
+        return f"There is no tool {name[:100]!a}.{hint} {offers}"

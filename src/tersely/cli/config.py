@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,12 +164,48 @@ def _overview(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str,
         stages = " → ".join(f"{stage.name} ({stage.agent})" for stage in chain.stages)
         chains.append((name, f"{', '.join(chain.alert_types)}: {stages}"))
     yield "Chains", chains
+    if left_out := _left_out_native_tools(settings):
+        yield "Native tools that are not sent", left_out
     reachable_from = "this machine" if settings.up.host in ("127.0.0.1", "::1", "localhost") else "the network"
     tokens = ", ".join(token.name for token in settings.auth.tokens) or "no tokens"
     service = [("address", f"{settings.up.host}:{settings.up.port}, open to {reachable_from}; {tokens}")]
     if default.alert_type:
         service.append(("alerts", f"without a type get the type {default.alert_type}"))
     yield "tersely up", service
+
+
+def _left_out_native_tools(settings: Settings) -> list[tuple[str, str]]:
+    """Agents whose model cannot use an enabled native tool, or not beside the tools of MCP servers."""
+    from tersely.errors import ConfigError
+    from tersely.extras import has_extra
+
+    if not has_extra("llm"):
+        return []
+    from tersely.llm.client import ChatModel
+
+    found = []
+    for name, agent in settings.agents.items():
+        provider = settings.llm_providers.get(agent.llm_provider or settings.defaults.llm_provider or "")
+        if provider is None or not agent.native_tools.over(provider.native_tools).enabled():
+            continue
+        spec = provider.spec()
+        try:
+            model = ChatModel(spec if spec.api_key else replace(spec, api_key="unset"))
+        except ConfigError:
+            continue  # Its extra is not installed; the command that needs it says so.
+        declares_tools = bool(agent.mcp_servers) and agent.controller != "react"
+        missing = model.left_out(agent.native_tools, with_tools=declares_tools)
+        if not missing:
+            continue
+        alone = model.left_out(agent.native_tools, with_tools=False)
+        why = (
+            f"{provider.model} does not support {'it' if len(missing) == 1 else 'them'}"
+            if set(missing) <= set(alone)
+            else f"{provider.model} cannot use native tools beside those of MCP servers; use `controller: react`, or "
+            "an agent with `mcp_servers: []`"
+        )
+        found.append((name, f"{', '.join(missing)}: {why}"))
+    return found
 
 
 def _window(provider: ProviderOptions) -> int | None:

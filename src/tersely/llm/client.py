@@ -203,6 +203,11 @@ class ChatModel:
         usable = [name for name in enabled if can_combine and issubclass(kinds[name], supported)]
         return [kinds[name]() for name in usable], tuple(name for name in enabled if name not in usable)
 
+    def left_out(self, requested: NativeTools, *, with_tools: bool) -> tuple[str, ...]:
+        """Native tools that are enabled but not sent with a request, e.g. because it declares other tools."""
+        declared = [ToolSpec("any", "", {})] if with_tools else []
+        return self._native(requested, declared)[1]
+
     def _settings(self, max_tokens: int, tools: Sequence[ToolSpec], native: NativeTools | None) -> ModelSettings:
         settings: ModelSettings = {"max_tokens": min(max_tokens, self.output_cap)}
         if tools or native is not None:

@@ -23,6 +23,7 @@ import anyio.to_thread
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
 from tersely.condensing.focus import ARGUMENTS
 from tersely.condensing.ladder import condense_in_time
+from tersely.condensing.room import condense_to_room
 from tersely.condensing.summarize.cache import SummaryCache
 from tersely.condensing.summarize.map_reduce import Family, OnText, Progress, SummaryRequest
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
@@ -329,6 +330,7 @@ class Pipeline:
         handle: str | None,
         budget: int,
         cut_to: int | None = None,
+        fill: bool = False,
         tokens: int | None = None,
         scope: Scope | None = None,
         llm: LLM | None = None,
@@ -343,6 +345,7 @@ class Pipeline:
 
         Args:
             cut_to: Tokens of the beginning that is returned if condensing fails; the budget unless given.
+            fill: Use the whole budget, if necessary: the text is condensed only as far as it must be, without a model.
             intent: With masked words and arguments.
             tokens: Size of the text, if known.
             scope: Owner of the conversation in the intent.
@@ -368,6 +371,7 @@ class Pipeline:
                 handle=handle,
                 budget=budget,
                 cut_to=cut_to or budget,
+                fill=fill,
                 tokens=tokens,
                 llm=llm,
                 note=note,
@@ -384,6 +388,7 @@ class Pipeline:
         handle: str | None,
         budget: int,
         cut_to: int,
+        fill: bool,
         tokens: int,
         llm: LLM | None,
         note: NoteWriter | None,
@@ -393,18 +398,22 @@ class Pipeline:
         logger.info("condensing_started", extra={"budget": budget, "model": llm.model if llm else None})
         started = time.perf_counter()
         try:
-            condensed = await condense_in_time(
-                text,
-                replace(request, mask=policy.masker.mask),
-                llm=llm,
-                cache=self.cache,
-                fallback=policy.fallback,
-                seconds=self.condense_seconds,
-                on_progress=on_progress,
-                on_text=on_text,
-            )
+            if fill:
+                room = budget if tokens <= budget else request.target
+                condensed = await anyio.to_thread.run_sync(condense_to_room, text, room, request.focus)
+            else:
+                condensed = await condense_in_time(
+                    text,
+                    replace(request, mask=policy.masker.mask),
+                    llm=llm,
+                    cache=self.cache,
+                    fallback=policy.fallback,
+                    seconds=self.condense_seconds,
+                    on_progress=on_progress,
+                    on_text=on_text,
+                )
             condensed = self._checked(condensed, policy.masker)
-            if note is not None:
+            if note is not None and not (fill and condensed.status == "passthrough"):
                 condensed = await anyio.to_thread.run_sync(core.with_note, condensed, note, handle, tokens, budget)
         except TerselyError:
             raise

@@ -8,6 +8,7 @@ text.
 import hashlib
 import json
 import logging
+import re
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
@@ -166,7 +167,8 @@ class AlertIntake:
             message = "This alert was accepted before; nothing was started a second time."
             return Accepted(session_id=created.session_id, message=message)
         await self._queue(session_id)
-        return Accepted(session_id=session_id, message=self._accepted_message(alert_type, chain, override))
+        message = self._accepted_message(alert_type, chain, override, submission.runbook)
+        return Accepted(session_id=session_id, message=message)
 
     async def run_again(self, session_id: str, *, principal: str) -> Accepted:
         """Investigate the alert of an ended session again, in a new session.
@@ -325,7 +327,7 @@ class AlertIntake:
         except MaskingFailed:
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 
-    def _accepted_message(self, alert_type: str, chain: str, override: AcceptedOverride | None) -> str:
+    def _accepted_message(self, alert_type: str, chain: str, override: AcceptedOverride | None, runbook: str) -> str:
         down = overrides.unreachable(override, self.servers) if override else []
         message = f"Alert of type {alert_type} accepted; it is queued."
         if down:
@@ -334,7 +336,13 @@ class AlertIntake:
         parts = self.plan.parts(chain, override)
         if off := [name for name in wanted if not any(getattr(part.native_tools, name) for part in parts)]:
             message += f" Turned off in the configuration, and left off: {', '.join(off)}."
+        if _URL.fullmatch(runbook.strip()):
+            message += " The runbook is an address, which is not fetched: agents see only the address. Send its text."
         return message
+
+
+_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
+"""A runbook that is nothing but an address."""
 
 
 def _queue_full(pending: int) -> QueueFull:

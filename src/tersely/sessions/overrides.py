@@ -31,11 +31,10 @@ class ServerChoice(BaseModel):
     name: Annotated[str, Field(min_length=1, max_length=200)]
     """As in the configuration."""
 
-    tools: (
-        Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(min_length=1, max_length=500)]
-        | None
-    ) = None
-    """Only these of its tools; left out, all of them."""
+    tools: Annotated[tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=500)] | None = (
+        None
+    )
+    """Only these of its tools; left out or empty, all of them."""
 
 
 class Override(BaseModel):
@@ -61,7 +60,7 @@ class Override(BaseModel):
     @property
     def restrictions(self) -> dict[str, tuple[str, ...]]:
         """The allowed tools of each server that restricts them."""
-        return {server.name: server.tools for server in self.servers or () if server.tools is not None}
+        return {server.name: server.tools for server in self.servers or () if server.tools}
 
 
 class AcceptedOverride(Override):

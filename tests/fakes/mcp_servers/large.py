@@ -27,6 +27,9 @@ def lines(server: PlainServer, request: Message) -> Message:
 
 
 def fail_at_length(server: PlainServer, request: Message) -> Message:
+    arguments = request["params"]["arguments"]
+    if arguments.get("about") == "one line":
+        return {**text("\n".join(["error detail line"] * int(arguments["count"]))), "isError": True}
     return {**lines(server, request), "isError": True}
 
 

@@ -1,0 +1,97 @@
+"""Fit a text into room that it may use up, without a model: for results that are condensed only because they must be.
+
+In this order: the text as it is; the text with its repetitions written once (lossless);
+its structural outline, with as much of the beginning and the end as the room allows. A
+repeated line never fills the room.
+"""
+
+from dataclasses import replace
+
+from tersely.condensing.account import FOLDED, PARTIAL, SHOWN, Account, LineClasses, Runs, source_lines
+from tersely.condensing.budget import Condensed
+from tersely.condensing.structural import condense_structurally
+from tersely.condensing.summarize.fold import HEADER, fold
+from tersely.text.tokens import O200K
+
+REPETITIVE = 0.5
+"""A text of which folding leaves no more than this is folded although it would fit."""
+
+WELL_FILLED = 0.7
+"""An outline that takes this share of the room is not extended."""
+
+_LABELS = 40
+"""Tokens for the labels of beginning and end."""
+
+
+def condense_to_room(text: str, room: int, focus: str = "") -> Condensed:
+    """Fit a text into `room` tokens."""
+    tokens = O200K.count(text)
+    folded = fold(text)
+    folded_tokens = O200K.count(folded)
+    if tokens <= room and folded_tokens > tokens * REPETITIVE:
+        return Condensed(
+            text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
+        )
+    if folded != text and folded_tokens <= room:
+        lines = len(source_lines(text))
+        return Condensed(
+            text=folded,
+            status="structural",
+            kind="folded",
+            tokens_before=tokens,
+            tokens_after=folded_tokens,
+            account=Account(folded=((1, lines),), total=lines),
+        )
+    outline = condense_structurally(text, room, focus, tokens_before=tokens)
+    return outline if outline.tokens_after >= room * WELL_FILLED else _extended(outline, text, room)
+
+
+def _extended(outline: Condensed, text: str, room: int) -> Condensed:
+    """Add beginning and end to an outline that leaves room: a third of it to the beginning, the rest to the end."""
+    lines = source_lines(text)
+    body = outline.text.removesuffix(outline.closing).rstrip("\n") if outline.closing else outline.text
+    spare = room - O200K.count(body) - _LABELS
+    first = _fitting(lines, spare // 3)
+    last = _fitting(lines[first:][::-1], spare - spare // 3)
+    parts, shown = [body], []
+    for start, end in ((0, first), (len(lines) - last, len(lines))):
+        if end <= start:
+            continue
+        excerpt = "\n".join(lines[start:end])
+        folded = fold(excerpt)
+        parts += [f"[lines {start + 1}–{end}, {'folded' if folded != excerpt else 'verbatim'}:]", folded]
+        shown.append((start + 1, end))
+    extended = "\n".join(parts)
+    while shown and O200K.exceeds(extended, room):  # Tokens of joined lines can differ from those of each line.
+        extended = "\n".join(parts := parts[:-2])
+        shown.pop()
+    account = _with_shown(outline.account, lines, tuple(shown))
+    return replace(
+        outline,
+        text=extended,
+        tokens_after=O200K.count(extended),
+        closing="",
+        account=account,
+        lost=account.summary(),
+    )
+
+
+def _fitting(lines: list[str], room: int) -> int:
+    """How many of the first lines fit into the room, counting equal lines once."""
+    seen: set[str] = set()
+    left = room - O200K.count(HEADER)
+    for number, line in enumerate(lines):
+        if line not in seen:
+            seen.add(line)
+            left -= O200K.count(line) + 1
+        if left < 0:
+            return number
+    return len(lines)
+
+
+def _with_shown(account: Account, lines: list[str], shown: Runs) -> Account:
+    classes = LineClasses(lines)
+    for runs, kind in ((account.shown, SHOWN), (account.partial, PARTIAL), (account.folded, FOLDED), (shown, SHOWN)):
+        for start, end in runs:
+            classes.classes[start - 1 : end] = bytes([kind]) * (end - start + 1)
+    return classes.account(account.paths, account.values)
