@@ -19,6 +19,8 @@ REPETITIVE = 0.5
 WELL_FILLED = 0.7
 """An outline that takes this share of the room is not extended."""
 
+_MOST_TRIES = 4
+
 _LABELS = 40
 """Tokens for the labels of beginning and end."""
 
@@ -51,6 +53,31 @@ def _extended(outline: Condensed, text: str, room: int) -> Condensed:
     lines = source_lines(text)
     body = outline.text.removesuffix(outline.closing).rstrip("\n") if outline.closing else outline.text
     spare = room - O200K.count(body) - _LABELS
+    extended = body
+    shown: Runs = ()
+    # Folding shortens beginning and end, which makes room for more of them.
+    for _ in range(_MOST_TRIES):
+        longer, lines_shown = _with_excerpts(body, lines, spare)
+        tokens = O200K.count(longer)
+        if tokens > room:
+            break
+        extended, shown = longer, lines_shown
+        if tokens >= room * WELL_FILLED:
+            break
+        spare = int(spare * 0.9 * room / tokens)
+    account = _with_shown(outline.account, lines, shown)
+    return replace(
+        outline,
+        text=extended,
+        tokens_after=O200K.count(extended),
+        closing="",
+        account=account,
+        lost=account.summary(),
+    )
+
+
+def _with_excerpts(body: str, lines: list[str], spare: int) -> tuple[str, Runs]:
+    """The outline with beginning and end, and the lines that these show."""
     first = _fitting(lines, spare // 3)
     last = _fitting(lines[first:][::-1], spare - spare // 3)
     parts, shown = [body], []
@@ -61,19 +88,7 @@ def _extended(outline: Condensed, text: str, room: int) -> Condensed:
         folded = fold(excerpt)
         parts += [f"[lines {start + 1}–{end}, {'folded' if folded != excerpt else 'verbatim'}:]", folded]
         shown.append((start + 1, end))
-    extended = "\n".join(parts)
-    while shown and O200K.exceeds(extended, room):  # Tokens of joined lines can differ from those of each line.
-        extended = "\n".join(parts := parts[:-2])
-        shown.pop()
-    account = _with_shown(outline.account, lines, tuple(shown))
-    return replace(
-        outline,
-        text=extended,
-        tokens_after=O200K.count(extended),
-        closing="",
-        account=account,
-        lost=account.summary(),
-    )
+    return "\n".join(parts), tuple(shown)
 
 
 def _fitting(lines: list[str], room: int) -> int:
