@@ -210,3 +210,32 @@ mcp_servers: {a: {transport: {command: x, args: [1]}, tools: [b]}}
 def test_an_editor_marks_what_our_reader_refuses(schema: Any, text: str) -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(yaml.safe_load(text), schema)
+
+
+def test_a_first_file_shows_the_summaries_of_a_server(tmp_path: Path) -> None:
+    assert tersely(tmp_path, "config", "init").returncode == 0
+    text = without_comment_signs((tmp_path / "tersely.yaml").read_text(encoding="utf-8"))
+    servers = yaml.safe_load(text.replace("# Results", "## Results"))["mcp_servers"]
+    keys = {"enabled", "size_threshold_tokens", "summary_max_token_limit"}
+    assert set(servers["kubernetes"]["summarization"]) == keys and servers["files"]["summarization"] == {
+        "enabled": False
+    }
+
+
+def test_native_tools_that_cannot_be_combined_are_reported_by_the_check(tmp_path: Path) -> None:
+    native = {"native_tools": {"google_search": True}}
+    provider = {"type": "google", "model": "gemini-2.5-flash", "api_key": "k", **native}
+    agents = {
+        "both": {"mcp_servers": ["ops"]},
+        "alone": {"mcp_servers": []},
+        "reasoning": {"mcp_servers": ["ops"], "controller": "react"},
+    }
+    servers = {"ops": {"transport": {"command": "ops"}}}
+    settings = {"llm_providers": {"g": provider}, "defaults": {"llm_provider": "g"}, "mcp_servers": servers}
+    chains = {"c": {"alert_types": ["a"], "stages": [{"name": "s", "agent": "both"}]}}
+    (tmp_path / "tersely.yaml").write_text(json.dumps({**settings, "agents": agents, "chains": chains}))
+    checked = tersely(tmp_path, "config", "check")
+    assert checked.returncode == 0, checked.stderr
+    section = checked.stdout.partition("Native tools that are not sent")[2].partition("\n\n")[0]
+    assert "both" in section and "google_search" in section and "controller: react" in section
+    assert "alone" not in section and "reasoning" not in section

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -188,9 +187,8 @@ def _left_out_native_tools(settings: Settings) -> list[tuple[str, str]]:
         provider = settings.llm_providers.get(agent.llm_provider or settings.defaults.llm_provider or "")
         if provider is None or not agent.native_tools.over(provider.native_tools).enabled():
             continue
-        spec = provider.spec()
         try:
-            model = ChatModel(spec if spec.api_key else replace(spec, api_key="unset"))
+            model = ChatModel(provider.spec())
         except ConfigError:
             continue  # Its extra is not installed; the command that needs it says so.
         declares_tools = bool(agent.mcp_servers) and agent.controller != "react"
