@@ -187,9 +187,30 @@ async def test_the_limit_of_iterations_is_followed_by_one_honest_answer_without_
     ],
 )
 def test_arguments_that_do_not_fit_are_refused_with_what_would_fit(values: dict[str, Any], complaint: str) -> None:
-    schema = {"properties": {"namespace": {"type": "string"}, "limit": {"type": "integer"}}, "required": ["namespace"]}
+    schema = {
+        "properties": {"namespace": {"type": "string"}, "limit": {"type": "integer"}},
+        "required": ["namespace"],
+        "additionalProperties": False,
+    }
     fitted = fit(values, schema)
     assert complaint in fitted.complaint and "namespace (string, required), limit (integer)" in fitted.complaint
+
+
+def test_arguments_that_a_schema_does_not_list_are_passed_on_unless_it_forbids_them() -> None:
+    schema: dict[str, Any] = {"properties": {"namespace": {"type": "string"}}}
+    given = {"namespace": "prod", "_extra": 1, "namespaces": "all"}
+    for allowing in ({}, {"additionalProperties": True}, {"additionalProperties": {"type": "string"}}):
+        fitted = fit(given, {**schema, **allowing})
+        assert fitted.values == given and not fitted.complaint
+        assert any("did you mean 'namespace'" in remark for remark in fitted.remarks), (
+            "a misspelt name is remarked upon"
+        )
+    assert "no argument '_extra'" in fit(given, {**schema, "additionalProperties": False}).complaint
+    anything = {"type": "object", "properties": {}}
+    assert (
+        fit({"a": 1}, anything).values == {"a": 1}
+        and fit({"a": 1}, {**anything, "additionalProperties": False}).complaint
+    )
 
 
 def test_arguments_are_turned_into_what_the_tool_takes_where_there_is_no_doubt() -> None:
