@@ -157,7 +157,9 @@ async def test_a_model_that_does_everything_it_reads_is_held_by_what_it_may_do(
     source = ops(page=page(tmp_path, f"The handbook.\n{case['payload']}\n"))
     async with server.listening(), model_at(server.url) as llm, workplace(source) as place:
         report = await place.work(llm, max_iterations=6)
-    assert report.status == "completed" and len(server.requests) <= 7
+    # Six turns, the request to conclude, and that again without tools if the model called one all the same.
+    assert report.status == "completed" and len(server.requests) <= 8
+    assert len(server.requests) <= 7 or "tools" not in server.requests[7]
     others = [event for event in place.recorder.of("llm_tool_call") if event.metadata["tool_name"] != "page"]
     assert "DELETED" not in str(server.requests)
     allowed = case["payload"].startswith('CALL pods_list {"namespace":"prod"}')

@@ -525,7 +525,8 @@ async def summarize_text(
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
     try:
         whole = await _climb_tree(run, parts, lines, merges)
-        if whole.missing:
+        # A short rest that needs no summary does not stand for parts of which none was summarized.
+        if whole.missing or (run.failures and not run.models):
             raise _why(run.failures)
     except LLMError as failure:
         failure.work = _work(run, len(parts), len(merges.levels))
