@@ -367,21 +367,6 @@ async def test_deaths_are_counted_as_long_as_a_session_gets_no_further(database:
         assert await claims.record_crash(db, session_id, "w4") is None
 
 
-async def test_who_did_not_run_in_a_process_that_died_is_not_suspected_any_more(database: Database) -> None:
-    suspect, convict = await pending(database), await pending(database)
-    async with database.transaction() as db:
-        for session_id, times in ((suspect, 2), (convict, 3)):
-            for number in range(times):
-                await claim_session(db, session_id, f"w{number}", now=NOON)
-                await claims.record_crash(db, session_id, f"w{number}")
-        await claim_session(db, suspect, "w8", now=NOON)
-        await workers.release_quarantined(db, "w8", crashes=2)
-        assert await workers.crashes_in_a_row(db, suspect) == 2, "it ran there"
-        await workers.release_quarantined(db, "w9", crashes=2)
-        assert await workers.crashes_in_a_row(db, suspect) == 1
-        assert await workers.crashes_in_a_row(db, convict) == 3, "it had its last try"
-
-
 async def page(
     database: Database, filters: Filters | None = None, *, cursor: str | None = None, limit: int = 50
 ) -> tuple[list[Listed], str | None]:
