@@ -26,6 +26,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "investigations": ("--store", "sqlite"),
     "map_reduce": (),
     "masking": (),
+    "masking_recall": (),
     "pipeline": (),
     "quality": (),
     "research": (),

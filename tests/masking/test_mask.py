@@ -673,3 +673,25 @@ def test_a_name_with_its_value_is_masked_in_a_list_whatever_stands_beside_it() -
         "--api-key Qm3nVb71xTzKp0aLw9Yd",
     ]
     assert "nj6CDJ" not in json.dumps(Masker().mask_json({"text": "\n".join(beside), "notes": beside}))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "password = Some(",
+        'password=f("a",g("b",',
+        "password is ",
+        "&#112;&#97;",
+        "│ password ",
+        "contraseña: ",
+        "password:\n",
+        "insert into x (password) values ('a','b'),(",
+        '{"name":"password",',
+        "-----END PRIVATE KEY-----\n",
+        "app:Xk29!zq@h:5432 ",
+    ],
+)
+def test_a_text_of_nothing_but_names_is_masked_within_the_limit(piece: str) -> None:
+    """One of these took time in proportion to the square of its length, and was dropped."""
+    text = (piece * (100_000 // len(piece) + 1))[:100_000]
+    assert MASKER.mask(MASKER.mask(text)) == MASKER.mask(text)

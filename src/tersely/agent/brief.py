@@ -16,6 +16,7 @@ from tersely.llm.messages import Message
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.admit import admit_text
 from tersely.pipeline.core import shorten
 from tersely.text.tokens import O200K
 
@@ -36,7 +37,7 @@ def beginning(
         quote: How the controller quotes text from outside.
     """
     # The rules quote tools' descriptions, which are masked with a key of their own: not masked again.
-    servers = Masker(key=assignment.key).mask(_servers(assignment, registry))
+    servers = admit_text(_servers(assignment, registry), Masker(key=assignment.key))
     system = _filled(
         assignment.system or SYSTEM,
         instructions=assignment.agent.instructions.strip(),

@@ -39,9 +39,9 @@ _CALL = (
     r"""(?:(?:new|await|Just|return)[ \t]+|[&*$@]|\([\w. *]+\)[ \t]*)?[A-Za-z_][\w.:<>!\-]*[ \t]?[(\[][ \t]*"""
     r"""(?:["'][\w.\-:/]*["'][ \t]*,[ \t]*)?(?:[a-z_]+[ \t]?[:=][ \t]*)?[bru&]?"""
 )
-_ALTERNATIVE = r"""[\w.$()\["'\]]+[ \t]*(?:\|\||\?\?|\?:|\bor\b)[ \t]*"""
+_ALTERNATIVE = r"""[A-Za-z_$][\w.$]*(?:[(\[]["']?[\w.\-]*["']?[)\]])?[ \t]*(?:\|\||\?\?|\?:|\bor\b)[ \t]*"""
 _PREFIX = r"""(?:Just[ \t]+|[NEL$&]|r#+|\([\w. *]+\)[ \t]*|\(|""|''|&?ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)"""
-_WRAPPER = rf"(?:(?:{_CALL})+|{_ALTERNATIVE}|{_PREFIX})"
+_WRAPPER = rf"(?:(?:{_CALL}){{1,3}}|{_ALTERNATIVE}|{_PREFIX})"
 
 _NAMED, _STRONG = False, True
 _OF_WORDS = ("passphrase", "mnemonic")
