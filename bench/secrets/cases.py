@@ -83,11 +83,15 @@ def _wrapped(rng: random.Random) -> Iterator[SecretCase]:
             yield _case("tables and next lines", rng, template, name)
 
 
+def _with(encode: Callable[[str, random.Random], str], rng: random.Random) -> Callable[[str], str]:
+    return lambda name: encode(name, rng)
+
+
 def _encoded(rng: random.Random) -> Iterator[SecretCase]:
     for label, encode in parts.ENCODINGS.items():
         for template in rng.sample(parts.SYNTAXES[:24], 5):
             name = rng.choice(parts.NAMES)
-            yield _case("encoded names", rng, template, name, label, encode=lambda name, to=encode: to(name, rng))
+            yield _case("encoded names", rng, template, name, label, encode=_with(encode, rng))
     for label, quote in parts.ENCODED_TEXTS.items():
         for template in rng.sample(parts.SYNTAXES[:24], 6):
             case = _case("encoded texts", rng, template, rng.choice(parts.NAMES), label)
