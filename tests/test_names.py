@@ -17,7 +17,7 @@ PROTOCOLS: dict[str, tuple[str, ...]] = {
     "downgrade": ("store/migrations/*",),
     "find": ("store/*",),
     "page": ("store/*",),
-    "parse": ("condensing/*",),
+    "parse": ("condensing/*", "shapes/*"),
     "read": ("condensing/*",),
     "reading_of": ("condensing/*",),
     "routes": ("web/*",),

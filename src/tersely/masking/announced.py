@@ -187,7 +187,7 @@ _ANNOUNCING = (
 _FINGERPRINT = compiled(r"[0-9A-Fa-f]{16}|[0-9A-Fa-f]{40}|[0-9A-Fa-f]{64}")
 
 
-def sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`the db_password is …`, `Unseal Key 1: …`, `use … as the password`."""
     at = seen = 0
     near = name_windows(text, clock)

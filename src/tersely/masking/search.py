@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from tersely.masking.announced import announced, one_time_codes, sentences
+from tersely.masking.announced import announced, in_sentences, one_time_codes
 from tersely.masking.assignments import assignments, is_mixed, spaced, worth_masking
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
@@ -710,7 +710,7 @@ GROUPS: dict[str, Finder] = {
     "headers": headers,
     "private_keys": private_keys,
     "commands": commands,
-    "prose": _both(sentences, one_time_codes),
+    "prose": _both(in_sentences, one_time_codes),
     "spaced": spaced,
 }
 """Finders by the name of their group. The group `encoded` decodes and searches again."""

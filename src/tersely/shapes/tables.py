@@ -125,7 +125,7 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
     return namelike and (numeric_below or not repeats)
 
 
-def blocks_of(text: str) -> Iterator[TablePart]:
+def table_parts(text: str) -> Iterator[TablePart]:
     """Yield drawn or aligned tables, and the lines between them."""
     lines = text.split("\n")
     count = len(lines)

@@ -20,7 +20,7 @@ from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Column, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
-from tersely.shapes.tables import Table, TablePart, blocks_of, separated
+from tersely.shapes.tables import Table, TablePart, separated, table_parts
 
 MOST_UNITS = 30_000
 WIDEST_ROW = 240
@@ -37,7 +37,7 @@ _RATIO = re.compile(r"(\d+)/(\d+)$")
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    blocks = list(blocks_of(text))
+    blocks = list(table_parts(text))
     rows = sum(len(block.table.rows) for block in blocks if block.table)
     others = sum(len(block.texts) for block in blocks if block.table is None)
     if rows < 3 or others > 2 * rows:
