@@ -14,7 +14,7 @@ part repeatedly.
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -55,19 +55,34 @@ Finder = Callable[[bytes, MaskingDeadline], Iterator[SecretSpan]]
 
 
 def find_secrets(
-    text: bytes, finders: Iterable[Finder], *, decode: bool, clock: MaskingDeadline, depth: int = 0
+    text: bytes,
+    finders: Iterable[Finder],
+    *,
+    decode: bool,
+    clock: MaskingDeadline,
+    depth: int = 0,
+    whole: Sequence["Decoding"] | None = None,
 ) -> list[SecretSpan]:
-    """The spans of all finders, in no particular order; they may overlap."""
+    """The spans of all finders, in no particular order; they may overlap.
+
+    Args:
+        whole: Decodings of the whole text that are left to apply. Each is applied to the result of the one before, so
+            that a text is searched once for each and not once for every combination.
+    """
     spans: list[SecretSpan] = []
     for finder in finders:
         spans += finder(text, clock)
         clock.check()
     if decode and depth < _DEEPEST:
 
-        def again(decoded: bytes) -> list[SecretSpan]:
-            return find_secrets(decoded, finders, decode=True, clock=clock, depth=depth + 1)
+        def again(decoded: bytes, *, whole: Sequence[Decoding] | None = None) -> list[SecretSpan]:
+            return find_secrets(decoded, finders, decode=True, clock=clock, depth=depth + 1, whole=whole)
 
-        spans += _without_colours(text, again)
+        left = _WHOLE if whole is None else whole
+        for number, decoding in enumerate(left):
+            if (view := decoding(text)) is not None:
+                spans += map(view.source, again(view.text, whole=left[number + 1 :]))
+                break
         for view in normalised(text):
             clock.check()
             found = map(view.source, again(view.text))
@@ -577,23 +592,31 @@ _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
 _COLOUR = compiled(r"(?:\\+(?:u001[bB]|x1[bB]|033|e)|\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
 
 
-def _without_colours(text: bytes, again: Callable[[bytes], list[SecretSpan]]) -> Iterator[SecretSpan]:
-    """Search without colour codes that are escaped (\\u001b[32m) or incomplete; `clean` removes only real ones."""
-    if _COLOUR.search(text) is not None:
-        view = View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
-        yield from map(view.source, again(view.text))
+def _without_colours(text: bytes) -> View | None:
+    """Without colour codes that are escaped (\\u001b[32m) or incomplete; `clean` removes only real ones."""
+    if _COLOUR.search(text) is None:
+        return None
+    return View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
+
+
+def _with_separators(text: bytes) -> View | None:
+    """With separators that are escaped as \\u003d."""
+    if _ESCAPED_SEPARATOR.search(text) is None:
+        return None
+    changes = ((at, to, bytes((int(text[at + 4 : to], 16),))) for ((at, to),) in _ESCAPED_ASCII.every(text))
+    return View(text, 0, len(text), changes)
+
+
+Decoding = Callable[[bytes], View | None]
+_WHOLE: tuple[Decoding, ...] = (_without_colours, _with_separators)
 
 
 def _in_strings(
     text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
 ) -> Iterator[SecretSpan]:
-    """Documents inside JSON strings, and separators escaped as \\u003d."""
+    """Documents inside JSON strings."""
     if b"\\" not in text or _STRING_WORTH_DECODING.search(text) is None:
         return
-    if _ESCAPED_SEPARATOR.search(text):
-        changes = ((at, to, bytes((int(text[at + 4 : to], 16),))) for ((at, to),) in _ESCAPED_ASCII.every(text))
-        view = View(text, 0, len(text), changes)
-        yield from map(view.source, again(view.text))
     for ((start, end),) in _ESCAPED_STRING.every(text):
         clock.check()
         if _STRING_WORTH_DECODING.search(text, start, end) is None:
