@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from tersely.sessions.intake import Submission
+from tersely.sessions.overrides import AcceptedOverride
 from tests.fakes.llm_server import Reply
 from tests.flows.service import FlowService, acts, calls
 
@@ -111,7 +113,11 @@ async def test_what_an_override_names_is_checked_again_when_the_session_runs(
     service: FlowService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """002 Q4: the configuration may have changed since."""
-    monkeypatch.setattr(service.web.parts.intake, "_check_override", lambda override: None)
+
+    def unchecked(submission: Submission, chain: str) -> AcceptedOverride | None:
+        return AcceptedOverride(**dict(submission.override)) if submission.override else None
+
+    monkeypatch.setattr(service.web.parts.intake, "_accepted_override", unchecked)
     for mcp, says in (
         ({"servers": [{"name": "gone"}]}, "There is no server 'gone'. There are: away, ops"),
         ({"servers": [{"name": "side", "tools": ["gone"]}]}, "Server 'side' has no tool 'gone'"),
