@@ -143,7 +143,7 @@ def of_summary(story: Story) -> list[dict[str, Any]]:
 
 
 async def test_each_part_and_each_merge_is_an_interaction_under_its_tool_call(service: FlowService) -> None:
-    case = service.case(main=investigator(calls("side__lines", count=1_500), lambda body, n: f"{SUMMARY} Part {n}."))
+    case = service.case(main=investigator(calls("side__lines", count=4_000), lambda body, n: f"{SUMMARY} Part {n}."))
     story = await compared(service, case, alert_type="small")
     exchanges = of_summary(story)
     summaries = [body for body in case.requests() if is_summary(body)]
