@@ -44,6 +44,7 @@ _ALSO = r" \(also (?:[^()]|\([^()]*\))*\)"
 _ENDING = re.compile(rf"(?: ×\d[\d,]*|{_ALSO}| \[[^\[\]]*\])+$")
 _TIMES = re.compile(rf" ×(\d[\d,]*)(?:{_ALSO})?(?: \[[^\[\]]*\])?$")
 _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
+_SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
@@ -131,10 +132,14 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
 
 
 def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
-    """`line ×N` stands for N lines that are equal up to values; `[k of n]` never counts more than there are."""
+    """`line ×N` stands for N lines that are equal up to values; `[k of n]` counts what is shown and what there is."""
     for part, whole in _SHARE.findall(condensed.text):
         if int(part.replace(",", "")) > int(whole.replace(",", "")):
             yield "more shown than there are", f"[{part} of {whole}]"
+    if condensed.kind in ("table", "csv"):
+        yield from wrong_rows(condensed, lines)
+    if condensed.kind == "grep":
+        yield from wrong_matches(condensed, lines)
     if condensed.kind in TREES or condensed.kind in ("table", "json_lines"):
         return
     masked: list[str] = []
@@ -147,6 +152,47 @@ def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
         equal = sum(1 for each in masked if piece in each)
         if equal < int(found[1].replace(",", "")):
             yield "counted more often than it occurs", f"{line} (occurs {equal} times)"
+
+
+def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`header [k of n]` stands above k of the n rows that follow the header in the source."""
+    shown = condensed.text.split("\n")
+    counted = [(at, found) for at, line in enumerate(shown) if (found := _SHARE_AT_END.search(line))]
+    places: dict[str, int] = {}
+    for at, line in enumerate(lines):
+        places.setdefault(_bare(line), at)
+    for (at, found), end in zip(counted, [*(at for at, _ in counted[1:]), len(shown)], strict=True):
+        header = shown[at][: found.start()]
+        start = places.get(_bare(header))
+        if start is None:
+            continue  # Only some of its columns are shown.
+        part, whole = (int(number.replace(",", "")) for number in found.groups())
+        rows = Counter(list(filter(None, map(_bare, lines[start + 1 :])))[:whole])
+        exact = in_part = 0
+        for line in shown[at + 1 : end]:
+            if _OWN_LINE.match(line):
+                continue
+            if rows[own := _bare(line)] > 0:
+                rows[own] -= 1
+                exact += 1
+            elif "…" in line:
+                pieces = list(map(_bare, line.split("…")))
+                in_part += any(all(piece in row for piece in pieces) for row in rows)
+        if not exact <= part <= exact + in_part:
+            yield "rows counted otherwise than shown", f"{shown[at]} (shown: {exact + in_part})"
+
+
+def wrong_matches(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`path [k of n]` stands above k matches in this file, of n in the source."""
+    path, said, below = "", None, 0
+    for line in [*condensed.text.split("\n"), ""]:
+        found = _SHARE_AT_END.search(line)
+        if line[:1] == " " or (path and line.startswith(path) and found is None):
+            below += 1
+        elif not _OWN_LINE.match(line) or found is not None:
+            if said is not None and int(said[1].replace(",", "")) != below:
+                yield "rows counted otherwise than shown", f"{path} {said[0]} (shown: {below})"
+            path, said, below = (line[: found.start()], found, 0) if found is not None else ("", None, 0)
 
 
 def wrong_times(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,8 @@
 """
 
 import json
+import re
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -14,6 +16,7 @@ from tersely.condensing.account import LineClasses
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.structural import condense_structurally
+from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import shorten
 
 
@@ -180,3 +183,66 @@ def test_records_of_yaml_inside_a_string_stay_apart() -> None:
     inner = "BUILDS:\n" + "".join(f"- ID: {at}\n  RUNNER: arm{at % 7}\n  TESTS: {at * 31}\n" for at in range(120))
     condensed = condense_structurally(json.dumps({"content": [{"type": "text", "text": inner}]}), 300, "ID 77 tests")
     assert condensed.text.count("ID: ") == condensed.text.count("- ID: ") > 0
+
+
+def _table_of_packages(rows: int) -> str:
+    """Rows like those of `dpkg -l`, whose description the columns do not cover."""
+    words = ("shared", "library", "daemon", "tool", "runtime", "headers", "filter", "parser", "driver", "cache")
+    lines = ["||/ Name                Version        Architecture Description", "+++-===================-==============-============-====="]
+    for at in range(rows):
+        draw = Random(at)
+        said = " ".join(draw.choices(words, k=3 + at % 6))
+        lines.append(f"ii  lib{draw.choice(words)}{at:<12} {at % 7}.{at % 11}-{at % 5:<8} amd64        {said}")
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("focus", ["driver cache", "Which library has headers?", "parser 17", "tool filter daemon 311"])
+@pytest.mark.parametrize("budget", [300, 500, 1000])
+def test_rows_shown_of_a_table_are_counted_however_they_came_to_be_shown(focus: str, budget: int) -> None:
+    csv = "id,name,note\n" + "".join(
+        f"{at},item{at},{' '.join(Random(at).choices(('driver', 'cache', 'parser', 'tool', 'sand'), k=3))}\n"
+        for at in range(3_000)
+    )
+    for text in (_table_of_packages(850), csv):
+        condensed = condense_structurally(text, budget, focus)
+        assert list(truth.wrong_counts(condensed, text.split("\n"))) == []
+
+
+def test_the_search_finds_rows_that_are_not_counted() -> None:
+    lines = ["NAME STATE AGE", *(f"web-{at} Running {at}d" for at in range(90))]
+    true = replace(condense_structurally("\n".join(lines), 40, ""), kind="table")
+    for shown, right in (("[2 of 90]\nweb-1 Running 1d\n…\nweb-7 Running 7d", 1), ("[1 of 90]\nweb-1 Running 1d\nweb-2 Running 2d", 0)):
+        said = list(truth.wrong_counts(replace(true, text=f"NAME STATE AGE {shown}"), lines))
+        assert bool(said) != right
+
+
+@pytest.mark.parametrize("title", ["==> {}.log <==", "$ cat {}.log", "=== {} ==="])
+def test_a_blank_line_before_the_next_title_is_no_line_of_the_part(title: str) -> None:
+    first = "\n".join(f"2024-05-01 10:{at // 60:02}:{at % 60:02} INFO worker finished job {at}" for at in range(500))
+    second = "\n".join(f'10.0.0.{at % 200} - - "GET /x{at % 9} HTTP/1.1" 200 {at}' for at in range(500))
+    text = f"{title.format('a')}\n{first}\n\n{title.format('b')}\n{second}\n"
+    shown = condense_structurally(text, 400, "which job?").text
+    assert "\n500 lines;" in shown
+
+
+def test_identifiers_in_hexadecimal_are_values_and_names_are_not() -> None:
+    for one, other in (
+        ("session decfcc3f closed", "session 0a1b2c3d closed"),
+        ("session fadcbe7c closed", "session abcdef3a closed"),
+        ("id 3f2a9c1e-fab3-4dc2-8abc-decfab3fdead gone", "id 77aa9c1e-0123-4dc2-9abc-112233445566 gone"),
+        ("commit abcdefa7c fetched", "commit 1234567 fetched"),
+    ):
+        assert SAME_BUT_VALUES.sub("#", one) == SAME_BUT_VALUES.sub("#", other)
+    for one, other in (("libudev1", "libsystemd0"), ("facade1", "decade2"), ("upgrade cafe12", "upgrade face12")):
+        assert SAME_BUT_VALUES.sub("#", one) != SAME_BUT_VALUES.sub("#", other)
+
+
+def test_identifiers_are_not_listed_as_variants_of_a_line() -> None:
+    lines = [
+        f"2024-05-01 10:{at // 60:02}:{at % 60:02} INFO cache entry {Random(at).randbytes(4).hex()} was evicted after use"
+        for at in range(400)
+    ]
+    condensed = condense_structurally("\n".join(lines), 300, "")
+    assert condensed.text.count("×") <= 3
+    variants = [each for found in re.findall(r"\(also ([^)]*)\)", condensed.text) for each in found.split(", ")]
+    assert len(variants) <= 3

@@ -105,7 +105,14 @@ def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) ->
 
 
 def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
-    """Insert the lines between the units of the reading, in source order."""
+    """Insert the lines between the units of the reading, in source order.
+
+    A line that is one of the rows of an owner takes the place of that row, so that it is counted once.
+    """
+    owners = _owners_of_rows(reading, {line.first for line in lines})
+    for unit in reading.units:
+        if unit.parent is not None and owners.get(unit.first) == unit.parent:
+            unit.score = -1.0
     firsts = [unit.first for unit in reading.units]
     before = [bisect_right(firsts, line.first) for line in lines]
     units: list[Unit] = []
@@ -124,9 +131,20 @@ def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
         units.append(line)
     for unit in reading.units:
         unit.parent = own_at[unit.parent] if unit.parent is not None else None
-    for line in lines:
-        line.parent = line_at[line.parent] if line.parent is not None else None
+    pieces: dict[int, int] = {}
+    for line, at in zip(lines, line_at, strict=True):
+        if line.first in owners:
+            # Further pieces of the row belong to its first one.
+            line.parent = pieces.get(line.first, own_at[owners[line.first]])
+            pieces.setdefault(line.first, at)
+        else:
+            line.parent = line_at[line.parent] if line.parent is not None else None
     return Reading(reading.kind, units, head=reading.head, gaps=reading.gaps, decay=reading.decay)
+
+
+def _owners_of_rows(reading: Reading, numbers: set[int]) -> dict[int, int]:
+    """Return for each of these source lines that is a row of a list the index of the unit that counts its rows."""
+    return {row: index for index, unit in enumerate(reading.units) for row in unit.rows if row in numbers}
 
 
 def _append_lines(reading: Reading, lines: list[Unit]) -> Reading:

@@ -74,7 +74,8 @@ def parts_of(text: str) -> list[Part]:
         offset = 0
         for kind, piece in _by_kind(body, whole if body is text else None):
             if piece.strip():
-                parts.append(Part(kind, piece, line + body.count("\n", 0, offset), title))
+                # Blank lines before the next title separate the parts.
+                parts.append(Part(kind, piece.rstrip() if title else piece, line + body.count("\n", 0, offset), title))
             offset += len(piece)
         if title and not body.strip():
             parts.append(Part("text", "", line, title))

@@ -81,8 +81,8 @@ class Unit:
     """Members of a family reduce each other's score: the second counts less than the first, and so on."""
     count: int = 1
     """Number of source items (lines, rows, records) that this unit represents."""
-    children: int = 0
-    """For owners: the number of children. If fewer are shown, ` [k of n]` is appended."""
+    rows: Sequence[int] = ()
+    """For owners: the source lines of all that it lists, in order. If fewer are shown, ` [k of n]` is appended."""
     inline: bool = False
     """For sentences: joins the line of the previous shown unit, after ` … ` if something between them is omitted."""
     folded: FoldedLines = ()
@@ -585,7 +585,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
         if index in marks:
             lines.append(marks[index])
         text = changed.get(index, units[index].text)
-        of = units[index].children
+        of = len(units[index].rows)
         if of > shown.get(index, 0):
             text += f" [{shown.get(index, 0)} of {of}]"
         if units[index].inline and lines and index not in marks:
@@ -661,6 +661,8 @@ def moved(reading: Reading, line: Callable[[int], int], last: Callable[[int], in
         empty = unit.last < unit.first
         unit.first = line(unit.first)
         unit.last = unit.first - 1 if empty else last(unit.last)
+        if unit.rows:
+            unit.rows = list(map(line, unit.rows))
         if unit.folded:
             unit.folded = _moved_runs(unit.folded, line, last)
         if unit.shows:

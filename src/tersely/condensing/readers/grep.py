@@ -75,8 +75,9 @@ def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, f
     units: list[Unit] = []
     for path, own in gathered.items():
         owner = len(units)
-        first = hits[own[0]].at
-        units.append(Unit(path or "matches", first, first - 1, 0.05 + 0.3 * of_path[path], count=0, children=len(own)))
+        rows = [hits[index].at for index in own]
+        score = 0.05 + 0.3 * of_path[path]
+        units.append(Unit(path or "matches", rows[0], rows[0] - 1, score, count=0, rows=rows))
         units += [_unit(hits[index], scores[index], owner) for index in own]
     return units
 

@@ -90,7 +90,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     table.header_line,
                     WEIGHTS["table"].roles["header"],
                     count=0,
-                    children=size,
+                    rows=table.lines,
                 )
             )
         shown: Sequence[int] = range(size)
