@@ -161,7 +161,8 @@ def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, st
     places: dict[str, int] = {}
     for at, line in enumerate(lines):
         places.setdefault(_bare(line), at)
-    for (at, found), end in zip(counted, [*(at for at, _ in counted[1:]), len(shown)], strict=True):
+    for index, (at, found) in enumerate(counted):
+        end = counted[index + 1][0] if index + 1 < len(counted) else len(shown)
         header = shown[at][: found.start()]
         start = places.get(_bare(header))
         if start is None:

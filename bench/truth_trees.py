@@ -29,6 +29,7 @@ _TIMES = re.compile(r"(.*?) ×(\d[\d,]*)(?:, |$)", re.S)
 _RANGE = re.compile(r"(-?\S+) – (-?\S+?)(?:, |$)")
 _NAMES = ("key", "name", "k", "label", "tag", "attribute", "property", "field")
 _VALUES = ("value", "val", "v", "values")
+_FILLED = re.compile(r"\S")
 LONG_VALUE = 320
 
 
@@ -53,9 +54,8 @@ def of_json(text: str) -> Node | None:
     found: list[Node] = []
     at = 0
     try:
-        while text[at:].strip():
-            at += len(text[at:]) - len(text[at:].lstrip())
-            value, at = decoder.raw_decode(text, at)
+        while (begin := _FILLED.search(text, at)) is not None:
+            value, at = decoder.raw_decode(text, begin.start())
             found.append(_node("", value))
     except (ValueError, RecursionError):
         return None

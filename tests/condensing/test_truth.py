@@ -186,13 +186,17 @@ def test_records_of_yaml_inside_a_string_stay_apart() -> None:
 
 
 def _table_of_packages(rows: int) -> str:
-    """Rows like those of `dpkg -l`, whose description the columns do not cover."""
+    """Rows like those of `dpkg -l`."""
     words = ("shared", "library", "daemon", "tool", "runtime", "headers", "filter", "parser", "driver", "cache")
-    lines = ["||/ Name                Version        Architecture Description", "+++-===================-==============-============-====="]
+    lines = [
+        "||/ Name                Version        Architecture Description",
+        "+++-===================-==============-============-===========",
+    ]
     for at in range(rows):
         draw = Random(at)
         said = " ".join(draw.choices(words, k=3 + at % 6))
-        lines.append(f"ii  lib{draw.choice(words)}{at:<12} {at % 7}.{at % 11}-{at % 5:<8} amd64        {said}")
+        version = f"{at % 7}.{at % 11}-{at % 5}"
+        lines.append(f"ii  {f'lib{draw.choice(words)}{at}':<19} {version:<14} amd64        {said}")
     return "\n".join(lines) + "\n"
 
 
@@ -211,9 +215,27 @@ def test_rows_shown_of_a_table_are_counted_however_they_came_to_be_shown(focus: 
 def test_the_search_finds_rows_that_are_not_counted() -> None:
     lines = ["NAME STATE AGE", *(f"web-{at} Running {at}d" for at in range(90))]
     true = replace(condense_structurally("\n".join(lines), 40, ""), kind="table")
-    for shown, right in (("[2 of 90]\nweb-1 Running 1d\n…\nweb-7 Running 7d", 1), ("[1 of 90]\nweb-1 Running 1d\nweb-2 Running 2d", 0)):
-        said = list(truth.wrong_counts(replace(true, text=f"NAME STATE AGE {shown}"), lines))
-        assert bool(said) != right
+    rows = "web-1 Running 1d\n…\nweb-7 Running 7d"
+    assert list(truth.wrong_counts(replace(true, text=f"NAME STATE AGE [2 of 90]\n{rows}"), lines)) == []
+    for wrong in (1, 3):
+        assert list(truth.wrong_counts(replace(true, text=f"NAME STATE AGE [{wrong} of 90]\n{rows}"), lines))
+
+
+def test_the_search_finds_matches_that_are_not_counted() -> None:
+    lines = [f"src/a.py:{at}: call({at})" for at in range(1, 60)]
+    true = replace(condense_structurally("\n".join(lines), 40, ""), kind="grep")
+    shown = " 3: call(3)\n…\n 9: call(9)\nsrc/b.py [0 of 7]"
+    assert list(truth.wrong_counts(replace(true, text=f"src/a.py [2 of 59]\n{shown}"), lines)) == []
+    assert list(truth.wrong_counts(replace(true, text=f"src/a.py [1 of 59]\n{shown}"), lines))
+
+
+def test_a_row_is_not_the_header_of_the_rows_below_it() -> None:
+    """Not aligned with its header, a table is read without one."""
+    rows = [
+        f"ii  lib{Random(at).choice(('x', 'tool', 'parser'))}{at}   {at}.2   amd64   said of it" for at in range(400)
+    ]
+    text = "||/ Name                Version        Architecture Description\n" + "\n".join(rows)
+    assert "of 39" not in condense_structurally(text, 300, "parser 17").text.split("\n[left out")[0]
 
 
 @pytest.mark.parametrize("title", ["==> {}.log <==", "$ cat {}.log", "=== {} ==="])

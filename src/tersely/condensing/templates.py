@@ -26,9 +26,7 @@ _HEXADECIMAL = (
 )
 """An identifier that begins with letters; not a word that one can say with a number after it (`facade1`)."""
 
-SAME_BUT_VALUES = re.compile(
-    rf"\b(?:[A-Za-z_]{{0,2}}\d\w*|{_HEXADECIMAL}){_FURTHER_PARTS}|\d\w*{_FURTHER_PARTS}"
-)
+SAME_BUT_VALUES = re.compile(rf"\b(?:[A-Za-z_]{{0,2}}\d\w*|{_HEXADECIMAL}){_FURTHER_PARTS}|\d\w*{_FURTHER_PARTS}")
 """A value whose change leaves a line the same message: a number, time, address, hexadecimal identifier.
 
 Of a name with a number (`libudev1`, `worker-7`) only the number is a value: `libudev1` and `libsystemd0` differ.

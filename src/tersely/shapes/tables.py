@@ -256,7 +256,10 @@ def _splitter(header: str, body: list[str]) -> Split | None:
         return None
     if _STATEMENT.match(header) or _MOMENT.search(header):
         return None
-    begins = Counter(shape_of(row.split()[0]) for row in body)
+    firsts = [row.split()[0] for row in body]
+    if words[0].isalnum() and firsts.count(words[0]) > 0.5 * len(body):
+        return None  # It begins as the rows below it do: a row itself.
+    begins = Counter(map(shape_of, firsts))
     if sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
         shape_of(words[0]) != "a" and begins[shape_of(words[0])] > 0.5 * len(body) > 1
     ):
