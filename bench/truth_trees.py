@@ -21,7 +21,7 @@ _OWNER_NAME = re.compile(r"\[[^\[\]]{1,120}\] ")
 _SERIES = re.compile(
     r"(\d+) values, first (\S+?)(?: @\S+)?, last (\S+?)(?: @\S+)?, min (\S+?)(?: @\S+)?, max (\S+?)(?: @|,|$)"
 )
-_COUNTED = re.compile(r"\[(all )?(\d[\d,]*) ([^;:\]\s]+)(?:; |: )(.*)(?:\]|(, …))$")
+_COUNTED = re.compile(r"\[(all )?(\d[\d,]*) ([^;:\]\s]+)(?:; |: )(.*)(?:\]|(,? …))$")
 _PLACE = re.compile(r"[\w.\[\]-]+(?: \(.*\))?:")
 _INSIDE = re.compile(r"[\w.\[\]-]*\w(?:\[\d+\])?(?:\.[\w-]+)* \(.*\):|[\w-]+\[\d+\][\w.\[\]-]*:")
 """The place of a text inside a value, above what is shown of it: `content[0].text (type: text):`."""
@@ -35,7 +35,7 @@ LONG_VALUE = 320
 
 @dataclass(eq=False)
 class Node:
-    """A value with its key; `inside` is None for plain values."""
+    """A value with its key; `inside` is None for plain values. A text that is JSON has both and is shown as either."""
 
     key: str
     value: str = ""
@@ -45,7 +45,7 @@ class Node:
     spelled: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.spelled = (self.value or '""').replace("\n", "\\n")
+        self.spelled = (self.value.rstrip() or '""').replace("\n", "\\n")
 
 
 def of_json(text: str) -> Node | None:
@@ -87,8 +87,7 @@ def _node(key: str, value: object) -> Node:
     if len(text) > 1 and text[0] in "{[" and '"' in text:
         inner = of_json(text)
         if inner is not None and inner.inside:
-            inner.key = key
-            return inner
+            return Node(key, text, inner.inside, inner.listed)
     return Node(key, text)
 
 
@@ -125,7 +124,10 @@ def of_xml(text: str) -> Node | None:
         element = ElementTree.fromstring(re.sub(r"^\s*<\?xml[^>]*\?>", "", text))
     except ElementTree.ParseError:
         return None
-    return Node("", inside=[_element(element)])
+    top = _element(element)
+    if top.inside is not None and (space := re.search(r"<[\w:.-]+[^<>]*?\sxmlns=[\"']([^\"']*)", text)) is not None:
+        top.inside.insert(0, Node("xmlns", space[1]))  # The parser of the library removes it.
+    return Node("", inside=[top])
 
 
 def _element(element: ElementTree.Element) -> Node:
@@ -231,11 +233,12 @@ class _Line:
                     fitting.setdefault(end, []).append(node)
                 continue
             for child in node.inside:
-                if child.inside is None:
+                if child.inside is None or child.value:
                     end = _end_of(f"{child.key}: {child.spelled}" if child.key else child.spelled, rest)
                     end = end or _end_of_pieces(child, rest)
-                    if end:
-                        fitting.setdefault(end, []).append(node)
+                    # Once per node: several equal values would double the nodes with every value of the line.
+                    if end and fitting.setdefault(end, [])[-1:] != [node]:
+                        fitting[end].append(node)
                 elif (
                     child.listed and rest.startswith(f"{child.key}: ") and _is_series(rest[len(child.key) + 2 :], child)
                 ):
@@ -347,9 +350,9 @@ def wrong_value_counts(shown: str, root: Node) -> Iterator[str]:
         name = "" if found[3] == "records" else found[3]
         candidates = [group for group in groups.get(name, []) if len(group) == total]
         if found[1]:
-            fits = any(_all_have(group, found[4]) for group in candidates)
-        elif found[5]:
-            continue  # Cut, so that its end is not known.
+            fits = any(_all_have(group, found[4], root) for group in candidates)
+        elif found[5] or " … " in found[4]:
+            continue  # Cut, so that the rest is not known.
         else:
             label, _, said = found[4].partition(": ")
             fits = any(
@@ -380,6 +383,8 @@ def _groups(root: Node) -> dict[str, list[list[Node]]]:
     """Return label → groups of records with it: elements of lists, entries of maps, repeated elements."""
     by_label: dict[tuple[str, int], list[Node]] = {}
     maps: dict[str, list[Node]] = {}
+    named: dict[str, list[Node]] = {}
+    """Elements of a list that have a name among their fields: `tags.http.route`."""
     found: dict[str, list[list[Node]]] = {}
 
     def walk(node: Node, label: str, level: int) -> None:
@@ -388,12 +393,15 @@ def _groups(root: Node) -> dict[str, list[list[Node]]]:
             own = f"{label}.{child.key}".strip(".")
             if node.listed:
                 by_label.setdefault((label, level + 1), []).append(child)
+                for name in _names_of(child):
+                    named.setdefault(f"{label}.{name}".strip("."), []).append(child)
                 walk(child, label, level + 1)
             else:
                 by_label.setdefault((own, level), []).append(child)
                 walk(child, own, level)
         if not node.listed and len(inside) >= 4:
             maps.setdefault(label, []).extend(inside)
+            found.setdefault(label, []).append(inside)
             for grand in (grand for child in inside if not child.listed for grand in child.inside or ()):
                 # Below an entry of a map its key is not part of the label.
                 maps.setdefault(f"{label}.{grand.key}".strip("."), []).extend(grand.inside or ())
@@ -401,9 +409,18 @@ def _groups(root: Node) -> dict[str, list[list[Node]]]:
     walk(root, "", 0)
     for (label, _), records in by_label.items():
         found.setdefault(label, []).append(records)
-    for label, records in maps.items():
+    for label, records in (*maps.items(), *named.items()):
         found.setdefault(label, []).append(records)
     return found
+
+
+def _names_of(node: Node) -> list[str]:
+    """Return what may name an element of a list among others: its name, type or role."""
+    return [
+        leaf.value
+        for leaf in node.inside or ()
+        if leaf.inside is None and leaf.value and leaf.key.lower() in (*_NAMES, "type", "condition", "role")
+    ]
 
 
 def _values_of(records: list[Node], label: str) -> list[str]:
@@ -423,11 +440,8 @@ def _values_of(records: list[Node], label: str) -> list[str]:
                 elif left.startswith(child.key + ".") and child.key:
                     waiting.append((child, left[len(child.key) + 1 :]))
             if node.inside and not node.listed and node is not record:
-                names = [
-                    leaf.value for leaf in node.inside if leaf.key.lower() in (*_NAMES, "type", "condition", "role")
-                ]
-                for name in names:
-                    if left.startswith(name + ".") and name:
+                for name in _names_of(node):
+                    if left.startswith(name + "."):
                         waiting.append((node, left[len(name) + 1 :]))
                     elif left == name:
                         values += [leaf.spelled for leaf in node.inside if leaf.key.lower() in _VALUES]
@@ -475,12 +489,13 @@ def _is_range(low: str, high: str, values: list[str]) -> bool:
         return True  # Numbers with units; that both ends are values of the field is known.
 
 
-def _all_have(records: list[Node], said: str) -> bool:
+def _all_have(records: list[Node], said: str, root: Node) -> bool:
     """Whether all records have these values: `a: 1, b.c: 2`."""
     while said:
         for end in sorted({match.start() for match in re.finditer(r", |$", said)}):
             label, sign, value = said[:end].partition(": ")
-            if sign and set(_values_of(records, label)) == {value}:
+            columns = (_values_of(records, label), *_cells_of(records, label, root)) if sign else ()
+            if any(len(column) == len(records) and set(column) == {value} for column in columns):
                 said = said[end + 2 :]
                 break
         else:

@@ -40,6 +40,9 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
         return reading
     source = text.split("\n")
     whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
+    lines = _without_pieces_of_rows(reading, lines, whole)
+    if not lines:
+        return reading
     _exclude_duplicates(reading, lines, whole)
     return with_lines(reading, lines)
 
@@ -102,6 +105,26 @@ def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) ->
             unit.score = -1.0
     for line in lines:
         line.score = _ALWAYS_CHOSEN
+
+
+def _without_pieces_of_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[Unit]:
+    """Choose a row that is counted instead of pieces of it, which would look like rows."""
+    owners = _owners_of_rows(reading, {line.first for line in lines} - whole)
+    rows = {
+        unit.first: unit for unit in reading.units if unit.parent is not None and owners.get(unit.first) == unit.parent
+    }
+    if not rows:
+        return lines
+    place: dict[int, int] = {}
+    for at, line in enumerate(lines):
+        if line.first in rows:
+            rows[line.first].score = max(rows[line.first].score, line.score)
+        else:
+            place[at] = len(place)
+    kept = [line for line in lines if line.first not in rows]
+    for line in kept:
+        line.parent = place.get(line.parent) if line.parent is not None else None
+    return kept
 
 
 def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
