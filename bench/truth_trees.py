@@ -31,6 +31,9 @@ _NAMES = ("key", "name", "k", "label", "tag", "attribute", "property", "field")
 _VALUES = ("value", "val", "v", "values")
 _FILLED = re.compile(r"\S")
 LONG_VALUE = 320
+LONG_TEXT = 1_000
+MANY_LINES = 12
+"""A text of so many characters, or a list of so many lines, is shown as its kind is, below its path."""
 
 
 @dataclass(eq=False)
@@ -148,7 +151,7 @@ def unknown_values(shown: str, root: Node) -> Iterator[str]:
     stack: list[tuple[int, list[Node]]] = [(-1, [root])]
     inner: list[str] | None = None
     for line in shown.split("\n"):
-        if _INSIDE.fullmatch(line):
+        if _INSIDE.fullmatch(line) or _is_place_of_text(line, root):
             return  # What follows is a text of another kind, shown as such.
         if not line.strip() or line.strip() == "…" or _COUNTED.match(line) or line.startswith(("[left out:", "[… ")):
             continue
@@ -165,6 +168,24 @@ def unknown_values(shown: str, root: Node) -> Iterator[str]:
             stack.append((depth, found[1]))
         else:
             stack[-1] = (stack[-1][0], found[1])
+
+
+def _is_place_of_text(line: str, root: Node) -> bool:
+    """Whether a line is the path to a long text or to a list of many lines: `data.result[0].values:`."""
+    if not line.endswith(":") or line[:1].isspace():
+        return False
+    waiting = [(root, line[:-1])]
+    while waiting:
+        node, left = waiting.pop()
+        if not left and (len(node.value) >= LONG_TEXT or (node.listed and len(node.inside or ()) >= MANY_LINES)):
+            return True
+        for at, child in enumerate(node.inside or () if left else ()):
+            step = f"[{at}]" if node.listed else child.key
+            if step and left.startswith(step):
+                after = left[len(step) :]
+                if not after or after[0] in ".[":
+                    waiting.append((child, after.removeprefix(".")))
+    return False
 
 
 def lines_inside(root: Node) -> list[str]:
