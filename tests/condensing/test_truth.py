@@ -18,6 +18,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import shorten
+from tersely.shapes.tables import blocks_of
 
 
 @pytest.mark.slow
@@ -231,11 +232,14 @@ def test_the_search_finds_matches_that_are_not_counted() -> None:
 
 def test_a_row_is_not_the_header_of_the_rows_below_it() -> None:
     """Not aligned with its header, a table is read without one."""
-    rows = [
-        f"ii  lib{Random(at).choice(('x', 'tool', 'parser'))}{at}   {at}.2   amd64   said of it" for at in range(400)
-    ]
-    text = "||/ Name                Version        Architecture Description\n" + "\n".join(rows)
-    assert "of 39" not in condense_structurally(text, 300, "parser 17").text.split("\n[left out")[0]
+    words = ("shared", "library", "daemon", "tool", "runtime", "headers", "filter", "parser", "driver", "cache")
+    lines = ["||/ Name                Version        Architecture Description"]
+    for at in range(400):
+        draw = Random(at)
+        said = " ".join(draw.choices(words, k=3 + at % 6))
+        lines.append(f"ii  lib{draw.choice(words)}{at:<12} {at % 7}.{at % 11}-{at % 5:<8} amd64        {said}")
+    tables = [block.table for block in blocks_of("\n".join(lines)) if block.table]
+    assert not [table for table in tables if table.header_text.startswith("ii")]
 
 
 @pytest.mark.parametrize("title", ["==> {}.log <==", "$ cat {}.log", "=== {} ==="])
@@ -268,3 +272,10 @@ def test_identifiers_are_not_listed_as_variants_of_a_line() -> None:
     assert condensed.text.count("×") <= 3
     variants = [each for found in re.findall(r"\(also ([^)]*)\)", condensed.text) for each in found.split(", ")]
     assert len(variants) <= 3
+
+
+def test_points_in_the_plane_are_no_values_at_times() -> None:
+    arcs = [[[Random(at).randrange(9_000), Random(-at).randrange(9_000)] for at in range(n, n + 20)] for n in range(40)]
+    assert " @" not in condense_structurally(json.dumps({"type": "Topology", "arcs": arcs}), 300, "").text
+    taken = [{"name": f"m{n}", "values": [[1_700_000_000 + 60 * at, at * n] for at in range(40)]} for n in range(40)]
+    assert " @1700002340" in condense_structurally(json.dumps(taken), 300, "").text

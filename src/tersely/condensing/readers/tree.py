@@ -473,7 +473,7 @@ def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> 
     if times and len(times) != len(values):
         return None
     numbers = [number_of(value) for value in values]
-    if any(number is None for number in numbers) or (times and any(number_of(time) is None for time in times)):
+    if any(number is None for number in numbers) or (times and not _are_times(times)):
         return None
     known = [number for number in numbers if number is not None]
     if not times and len(values) < 12:
@@ -492,6 +492,12 @@ def _series(tree: Tree, children: list[list[int] | None], inside: list[int]) -> 
         text += f", jump {values[jump]} → {point(jump + 1)}"
     trend = trend_of(known)
     return (f"{text}, {trend}" if trend else text), known
+
+
+def _are_times(times: list[str]) -> bool:
+    """Whether numbers ascend or descend, as those do at which values are taken; coordinates do not."""
+    known = [number for time in times if (number := number_of(time)) is not None]
+    return len(known) == len(times) and (known == sorted(known) or known == sorted(known, reverse=True))
 
 
 def _name_columns(tree: Tree, children: list[list[int] | None], node: int, inside: list[int]) -> None:
