@@ -18,7 +18,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import shorten
-from tersely.shapes.tables import blocks_of
+from tersely.shapes.tables import table_parts
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_a_row_is_not_the_header_of_the_rows_below_it() -> None:
         draw = Random(at)
         said = " ".join(draw.choices(words, k=3 + at % 6))
         lines.append(f"ii  lib{draw.choice(words)}{at:<12} {at % 7}.{at % 11}-{at % 5:<8} amd64        {said}")
-    tables = [block.table for block in blocks_of("\n".join(lines)) if block.table]
+    tables = [part.table for part in table_parts("\n".join(lines)) if part.table]
     assert not [table for table in tables if table.header_text.startswith("ii")]
 
 
