@@ -521,6 +521,8 @@ class _Reader:
         words = template.parts.shown.split()
         if len(words) != len(template.words) or len(words[different[0]]) > 32:
             return False
+        if SAME_BUT_VALUES.fullmatch(words[different[0]]):
+            return False  # An identifier is one of many, no variant of a word.
         count = len(template.members)
         leader.also.append(f"{words[different[0]]} ×{count}" if count > 1 else words[different[0]])
         leader.also_count += count
