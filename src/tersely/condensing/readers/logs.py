@@ -798,6 +798,10 @@ def looks_timed(sample: Sequence[str]) -> bool:
     return sum(1 for each in parts if each.time or (each.level and preamble.levels)) >= 0.5 * max(1, len(parts))
 
 
+_COMMIT = re.compile(r"[*|/\\ ]*(?=\d*[a-f])[0-9a-f]{7,40} ")
+"""The beginning of a line that names a commit, which is no value of a message. Some hashes have digits only."""
+
+
 def mostly_repeats(text: str, *, keyed: bool) -> bool:
     """Whether most lines are copies of others, or of a few sentences with other values; judged by the first ones.
 
@@ -810,6 +814,8 @@ def mostly_repeats(text: str, *, keyed: bool) -> bool:
         return len(set(lines)) <= 3
     if len(set(lines)) <= _REPEATED_SHARE * len(lines):
         return True
+    if sum(1 for line in lines[:400] if _COMMIT.match(line)) >= 0.8 * min(len(lines), 400):
+        return False
     shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
     said = sum(times for shape, times in shapes.items() if len(_PLAIN_WORD.findall(shape)) >= 2)
     return len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400) and said >= 0.8 * min(len(lines), 400)
