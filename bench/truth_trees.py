@@ -48,7 +48,7 @@ class Node:
     spelled: str = field(default="", init=False)
 
     def __post_init__(self) -> None:
-        self.spelled = (self.value.rstrip() or '""').replace("\n", "\\n")
+        self.spelled = (self.value or '""').replace("\n", "\\n")
 
 
 def of_json(text: str) -> Node | None:
@@ -315,6 +315,8 @@ class _Line:
 
 def _end_of(text: str, rest: str) -> int:
     """Return where the text ends at the beginning of the rest; 0 if it is not there as a whole."""
+    if rest == text.rstrip():
+        return len(rest)  # At the end of a line a blank is not shown.
     if rest.startswith(text):
         after = rest[len(text) : len(text) + 2]
         return len(text) if after in ("", ", ", ",", " [") else 0
