@@ -12,12 +12,12 @@ from tersely.text.tokens import O200K
 from tests.agent.conftest import call
 from tests.agent.test_summaries import is_summarizing
 from tests.fakes.asking import model_at
-from tests.fakes.llm_server import Body
+from tests.fakes.llm_server import Body, FakeLLMServer
 from tests.fakes.llm_server import Reply as Answer
 from tests.fakes.strict_llm_server import StrictLLMServer, shared_prefix
 
 
-def turns_of(server: StrictLLMServer) -> list[Body]:
+def turns_of(server: FakeLLMServer) -> list[Body]:
     return [body for body in server.requests if not is_summarizing(body)]
 
 
@@ -78,7 +78,7 @@ async def test_the_tools_stay_the_same_although_a_server_changes_its_own(workpla
 
 
 async def test_a_model_that_calls_a_tool_when_it_has_to_conclude_is_asked_without_tools(workplace: Any) -> None:
-    script = [*LOOKS[:1], LOOKS[3], "What I know."]
+    script: list[Any] = [*LOOKS[:1], LOOKS[3], "What I know."]
     async with StrictLLMServer(script).listening() as server, model_at(server.url) as llm, workplace() as place:
         report = await place.work(llm, max_iterations=1)
     assert report.analysis == "What I know." and report.status == "completed"

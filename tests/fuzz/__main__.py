@@ -39,7 +39,7 @@ def run(name: str, data: bytes) -> bool:
 
 def guided(name: str, seconds: int) -> None:
     """One target under atheris, which ends the process itself."""
-    import atheris  # type: ignore[import-not-found]
+    import atheris  # type: ignore[import-untyped]
 
     def one(data: bytes) -> None:
         if not run(name, data):
