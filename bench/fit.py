@@ -66,7 +66,7 @@ def sample_of(kind: str, seen: bool, text: str, focus: str, needles: tuple[tuple
     """The features of a case, or None if no line holds a needle by itself."""
     question = Focus.parse(focus)
     lines, _ = generic.lines_of(cleaned(text))
-    features, _ = generic.line_features(lines, generic.shapes_of(lines), question)
+    features, _ = generic.line_features(lines, generic.patterns_of(lines), question)
     scores = features.scores(GENERIC, question)
     normal = [" ".join(line.split()) for line in lines]
     wanted = [

@@ -77,3 +77,14 @@ def test_a_line_of_a_block_is_shown_with_the_line_that_opens_the_block() -> None
     )
     answer = shown(text, "Which port has the highest speed?")
     assert "eth-33" in answer and "speed 1000" in answer
+
+
+def test_lines_that_differ_in_names_only_do_not_crowd_out_another_line() -> None:
+    names = "atlas birch cobalt delta ember falcon garnet harbor indigo juniper kestrel lumen mango nickel onyx".split()
+    lines = [
+        f'open("/usr/share/{a}/{b}.mo", O_RDONLY) = -1 ENOENT (No such file or directory)'
+        for a in names
+        for b in names[:10]
+    ]
+    lines[90] = 'open("/etc/tundra/quartz.conf", O_WRONLY) = -1 EROFS (Read-only medium)'
+    assert "quartz.conf" in shown("\n".join(lines), "which file could it not open?", 300)

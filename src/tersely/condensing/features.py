@@ -11,7 +11,7 @@ reader that knows more (columns, levels, owners) replaces a feature or adds to i
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from tersely.condensing.focus import Focus, Found, scan
@@ -106,7 +106,7 @@ def _asked(focus: Focus, unusual: bool | None = None) -> tuple[str, str, str, st
     )
 
 
-def features_of(texts: Sequence[str], shapes: Sequence[str], focus: Focus) -> Features:
+def features_of(texts: Sequence[str], shapes: Sequence[Hashable], focus: Focus) -> Features:
     found = scan(texts, focus)
     return Features(
         found,
@@ -134,7 +134,7 @@ def pinned(texts: Sequence[str], severity: Sequence[float]) -> list[float]:
     return marked
 
 
-def rarity(shapes: Sequence[str]) -> list[float]:
+def rarity(shapes: Sequence[Hashable]) -> list[float]:
     """Return how rare each shape is: 1 for one that occurs once, 0 for the only one."""
     times = Counter(shapes)
     spread = math.log(1 + len(shapes))

@@ -1,7 +1,7 @@
 """The default reader for text of any kind: lines are the units.
 
 Scores lines by the shared `features` with the table `weights.GENERIC`: relevance to the
-focus, severity, rarity of their masked shape, odd and extreme values, and nearness: a line
+focus, severity, rarity of their pattern, odd and extreme values, and nearness: a line
 that answers half of the question scores higher next to one that answers the other half,
 because in every format a value is near its owner. Specialised readers must beat this one;
 it takes over when they decline.
@@ -12,11 +12,13 @@ severe, rare or evenly spread over the text become units.
 
 import heapq
 import re
+from collections.abc import Hashable, Sequence
 
 from tersely.condensing.features import Features, features_of
 from tersely.condensing.field_counts import counts_of_lines
 from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, weigh_columns
+from tersely.condensing.templates import MOST_TEMPLATES, families
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS, Weights
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
@@ -45,8 +47,8 @@ def read(
     text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, weights: Weights | None = None
 ) -> Reading:
     texts, numbers = lines_of(text)
-    shapes = shapes_of(texts)
-    features, leaders = line_features(texts, shapes, focus, columns)
+    patterns = patterns_of(texts)
+    features, leaders = line_features(texts, patterns, focus, columns)
     scores = features.scores(weights or WEIGHTS["text"], focus)
     owners = owners_of(texts, numbers)
     candidates = list(range(len(texts)))
@@ -62,7 +64,7 @@ def read(
             numbers[i],
             scores[i],
             place.get(owners[i]),
-            family=None if i in leaders else shapes[i],
+            family=None if i in leaders else patterns[i],
         )
         for i in candidates
     ]
@@ -72,10 +74,10 @@ def read(
 
 
 def line_features(
-    texts: list[str], shapes: list[str], focus: Focus, columns: list[Column] | None = None
+    texts: list[str], patterns: Sequence[Hashable], focus: Focus, columns: list[Column] | None = None
 ) -> tuple[Features, set[int]]:
     """Return the features of the lines, and those lines that are answers by their rank in a column."""
-    features = features_of(texts, shapes, focus)
+    features = features_of(texts, patterns, focus)
     leaders: set[int] = set()
     compared = focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus
     if columns is None and len(texts) <= MOST_FOR_COLUMNS and compared:
@@ -89,6 +91,16 @@ def line_features(
 def shapes_of(texts: list[str]) -> list[str]:
     """Return the lines with their numbers and identifiers masked."""
     return [_VARIABLE.sub("#", line[:160]) for line in texts]
+
+
+def patterns_of(texts: list[str]) -> list[Hashable]:
+    """Return the pattern of each line: that of its family if lines are alike except for names, else its shape."""
+    shapes = shapes_of(texts)
+    different = list(dict.fromkeys(shapes))
+    if len(different) > MOST_TEMPLATES:
+        return list(shapes)
+    found = dict(zip(different, families([shape.split() for shape in different]), strict=True))
+    return [found[shape] or shape for shape in shapes]
 
 
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
