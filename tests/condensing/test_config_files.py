@@ -86,6 +86,11 @@ def test_configuration_is_detected(text: str) -> None:
         "\n".join(f"time=10:00:{n % 60:02d} level=info msg=done id={n}" for n in range(60)),
         "\n".join(f"pod-{n}   Running   0   5d" for n in range(60)),
         "# comment\nimport os\n# comment\ndef run():\n    # comment\n    return os.getcwd()\n" * 10,
+        "\n".join(
+            f'Thread {n} (Thread 0x7f{n} (LWP {n}) "w{n}"):\n'
+            + "".join(f"#{at}  0x7f{n}{at} in poll (fd={n}) at poll.c:{at}\n" for at in range(5))
+            for n in range(40)
+        ),
     ],
 )
 def test_other_texts_are_not_configuration(text: str) -> None:

@@ -52,6 +52,7 @@ def test_wishes_are_read_from_the_words_around_them() -> None:
     assert (focus.comparisons[0].above, focus.comparisons[0].amount, focus.comparisons[0].unit) == (True, 500.0, "ms")
     assert focus.since == "14:00"
     assert Focus.parse("slowest request").superlative == 1
+    assert Focus.parse("why is this query slow").superlative == 1
     assert Focus.parse("the least memory").superlative == -1
     assert Focus.parse("anything unusual?").unusual
     assert Focus.parse("").trouble and Focus.parse("").unusual and not Focus.parse("")

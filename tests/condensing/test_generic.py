@@ -88,3 +88,9 @@ def test_lines_that_differ_in_names_only_do_not_crowd_out_another_line() -> None
     ]
     lines[90] = 'open("/etc/tundra/quartz.conf", O_WRONLY) = -1 EROFS (Read-only medium)'
     assert "quartz.conf" in shown("\n".join(lines), "which file could it not open?", 300)
+
+
+def test_ranges_are_compared_by_their_ends() -> None:
+    lines = [f"step {n} of plan (actual time=0.{n:03d}..{n % 9 + 2}.250 rows={n})" for n in range(80)]
+    lines[55] = "step 55 of plan (actual time=0.001..8123.442 rows=55)"
+    assert "8123.442" in shown("\n".join(lines), "why is this plan slow")

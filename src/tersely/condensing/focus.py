@@ -87,7 +87,7 @@ _UNUSUAL = re.compile(
     re.I,
 )
 _UP = re.compile(
-    r"\b(highest|largest|biggest|most|max|maximum|maximal|top|slowest|longest|greatest|heaviest|latest|newest|peak|worst|busiest|greediest|"
+    r"\b(highest|largest|biggest|most|max|maximum|maximal|top|slow(?:est)?|longest|greatest|heaviest|latest|newest|peak|worst|busiest|greediest|"
     r"oldest age|more than any|costliest|priciest|dearest|tallest|deepest|widest|hottest"
     r"|höchste\w?|größte\w?|längste\w?|langsamste\w?|meisten|neueste\w?|teuerste\w?"
     r"|plus (?:grande?|longue?|lente?|élevée?|récente?)s?|más (?:grande|alt[oa]|larg[oa]|lent[oa]|reciente)s?)\b",
@@ -351,7 +351,7 @@ def _parse(text: str) -> Focus:
 
 def _measures(question: str) -> tuple[str, ...]:
     """Return the stems of the labels that the first superlative may mean."""
-    words = (word for word in re.findall(r"[a-z]{6,10}", question.lower()) if word in MEASURES)
+    words = (word for word in re.findall(r"[a-z]{4,10}", question.lower()) if word in MEASURES)
     return tuple(stem(label) for label in MEASURES.get(next(words, ""), "").split())
 
 

@@ -206,7 +206,7 @@ _RATE = "speed rate throughput velocity bandwidth qps rps hz frequency"
 
 MEASURES: dict[str, str] = {
     **dict.fromkeys(("oldest", "youngest", "newest", "latest", "earliest"), f"age uptime {_DATE}"),
-    **dict.fromkeys(("slowest", "fastest", "quickest"), f"{_TIME} {_RATE}"),
+    **dict.fromkeys(("slow", "slowest", "fastest", "quickest"), f"{_TIME} {_RATE}"),
     **dict.fromkeys(("longest", "shortest"), f"{_TIME} length distance"),
     **dict.fromkeys(("largest", "biggest", "smallest"), _SIZE),
     **dict.fromkeys(("heaviest", "lightest"), "weight mass memory rss size"),

@@ -76,6 +76,8 @@ _NO_NAME = re.compile(
 )
 _JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A-Z]")
 
+_RANGE = re.compile(r"\d+(?:\.\d+)?\.\.(\d+(?:\.\d+)?)")
+
 
 def numbers_of(values: Sequence[str]) -> list[float | None] | None:
     """Return the values as numbers if most of them are (dates as ordered numbers); None for a column of words."""
@@ -90,6 +92,13 @@ def numbers_of(values: Sequence[str]) -> list[float | None] | None:
     if dated >= 0.8 * len(filled):
         return [_date_number(value) for value in values]
     return None
+
+
+def _ends(values: Sequence[str]) -> Sequence[str]:
+    """Return the values; of ranges (`time=0.031..8123.442`) their ends, by which such things are compared."""
+    if not values or not _RANGE.fullmatch(values[0]):
+        return values
+    return [match.group(1) if (match := _RANGE.fullmatch(value)) else value for value in values]
 
 
 def _date_number(value: str) -> float | None:
@@ -213,7 +222,7 @@ _PRICES = ("pric", "cost", "amount", "total", "fare", "far", "fee", "charg")
 _MEANT: tuple[tuple[re.Pattern[str], tuple[tuple[tuple[str, ...], int], ...]], ...] = (
     (re.compile(r"\boldest\b", re.I), ((("age",), 1), (_DATES, -1))),
     (re.compile(r"\b(?:youngest|newest|latest|most recent)\b", re.I), ((("age",), -1), (_DATES, 1))),
-    (re.compile(r"\b(?:slowest|longest)\b", re.I), ((_TIMES, 1),)),
+    (re.compile(r"\b(?:slow(?:est)?|longest)\b", re.I), ((_TIMES, 1),)),
     (re.compile(r"\b(?:fastest|quickest|shortest)\b", re.I), ((_TIMES, -1),)),
     (re.compile(r"\b(?:largest|biggest|heaviest)\b", re.I), ((_SIZES, 1),)),
     (re.compile(r"\b(?:smallest|lightest)\b", re.I), ((_SIZES, -1),)),
@@ -276,7 +285,9 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
     """
     matches = [focus.names(column.label) if column.label else 0.0 for column in columns]
     best = max(matches, default=0.0)
-    measured = {at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(column.values)) is not None}
+    measured = {
+        at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(_ends(column.values))) is not None
+    }
     best_measured = max((matches[at] for at in measured), default=0.0)
     meant = {at: direction for at in measured if (direction := meant_direction(focus.text, columns[at].label))}
     absence = asks_for_absence(focus.text)

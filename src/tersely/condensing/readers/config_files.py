@@ -25,7 +25,7 @@ LARGEST_BLOCK = 60
 LEAST_DIRECTIVES = 0.85
 """Least share of the lines outside of comments that have the form of directives."""
 
-_COMMENT = re.compile(r"\s*(?:#|;|//|!)")
+_COMMENT = re.compile(r"\s*(?:#(?!\d+ )|;|//|!)")
 _SECTION = re.compile(r"\s*(?:\[[^\]=,\"]{1,80}\]|</?\w[^<>]{0,100}>)\s*$")
 _BRACE = re.compile(r"\s*(?:[\w.$~^/*\"'-]+(?:\s+[^;{}]{0,160})?\{|\}\s*;?)\s*(?:#.*)?$")
 _ASSIGNED = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][\w.\-/*@]*)\s*(?:=(?![=>~])|:=)(?P<value>[^=]*)")
