@@ -113,7 +113,8 @@ def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
             {"DEFAULT_CHUNK_SIZE_TOKENS": "500"},
             "DEFAULT_CHUNK_OVERLAP_TOKENS (500) must be smaller than DEFAULT_CHUNK_SIZE_TOKENS (500)",
         ),
-        (["serve", "--host", "203.0.113.7", "--port", "0"], {}, "Cannot listen on 203.0.113.7"),
+        (["serve", "--host", "203.0.113.7", "--port", "0"], {}, "Set TERSELY_TOKEN, or listen on 127.0.0.1"),
+        (["serve", "--host", "203.0.113.7", "--port", "0"], {"TERSELY_TOKEN": "x"}, "Cannot listen on 203.0.113.7"),
         (["frobnicate"], {}, "No such command"),
     ],
 )

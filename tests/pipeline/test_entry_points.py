@@ -94,6 +94,7 @@ COMMANDS = {
     "gateway": "gateway tools/call get",
     "up": "agent: what the model gets of a tool result",
     "work": "agent: what the model gets of a tool result",
+    "suspects": "agent: what the model gets of a tool result",
     "investigate": "alert: what is stored",
     "research": "research: crawl",
     "read": "tersely read",

@@ -68,7 +68,7 @@ MOST_FAILED_RUNS = 3
 MOST_REPETITIONS = 3
 """Rounds with refused repetitions after which the model has to conclude."""
 
-NO_TOOLS_LEFT = "No tool was called: none can be called any more. Write your analysis now, as plain text."
+NO_TOOLS_LEFT = own_words("No tool was called: none can be called any more. Write your analysis now, as plain text.")
 
 MOST_FINDINGS = 20
 LONGEST_FINDING = 500
@@ -377,7 +377,7 @@ class _Investigation:
             return Report(analysis=NOTHING, status="failed", reason=str(problem))
         turn = await self._concluding(why, [*messages, last], "", specs, self.assignment.native_tools)
         if not turn.problem and not self._is_conclusion(turn):
-            again = [*flattened(messages), last, Message("user", own_words(NO_TOOLS_LEFT))]
+            again = [*flattened(messages), last, Message("user", NO_TOOLS_LEFT)]
             turn = await self._concluding(why, again, "/2", ())
         if turn.problem:
             return Report(analysis=NOTHING, status="failed", reason=turn.problem)

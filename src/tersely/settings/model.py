@@ -250,7 +250,7 @@ class UpSettings(BaseModel):
     model_config = _CONFIG
 
     host: Annotated[str, Field(alias="TERSELY_HOST")] = "127.0.0.1"
-    """Address to listen on. Outside of loopback, set a token too."""
+    """Address to listen on. Beyond this machine, a token is needed too (or `TERSELY_ALLOW_OPEN=1`)."""
 
     port: Annotated[int, Field(alias="TERSELY_PORT", ge=0, le=65535)] = 8010
     """Port of the API and the dashboard; 0 picks a free one."""
