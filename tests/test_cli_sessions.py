@@ -52,10 +52,15 @@ async def test_an_alert_is_sent_watched_and_exported_from_a_shell(tmp_path: Path
             ("submit", "local", session_id),
             ("export", "local", session_id),
         ]
-        (tmp_path / "audit.jsonl").unlink()
         missing = await tersely("export", "nobody", "-o", str(tmp_path / "none.json"), "--url", service.address)
         assert missing.returncode == 2 and b"There is no session 'nobody'" in missing.stderr
-    assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["out.json"], "nothing half-written is left"
+    assert sorted(path.name for path in tmp_path.glob("*.json*")) == ["audit.jsonl", "out.json"], (
+        "nothing half-written is left"
+    )
+    kept = (tmp_path / "audit.jsonl").read_text()
+    gone = await tersely("audit", "-o", str(tmp_path / "audit.jsonl"), "--url", service.address)
+    assert gone.returncode == 2 and b"tersely up" in gone.stderr
+    assert (tmp_path / "audit.jsonl").read_text() == kept, "a failed run does not replace what there was"
     away = await tersely("export", session_id, "--url", service.address)
     assert away.returncode == 2 and b"tersely up" in away.stderr and b"Traceback" not in away.stderr
 

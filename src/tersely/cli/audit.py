@@ -33,16 +33,19 @@ def audit(output: Path | None, since: str | None, url: str, token: str) -> None:
     import httpx2
 
     address = f"{url.rstrip('/')}/api/v1/audit-log"
+    # Written to another name first: an interrupted run must not look complete, nor replace an earlier file.
+    unfinished = output.with_name(output.name + ".part") if output else None
     written, after = 0, "0"
     try:
         with (
             httpx2.Client(headers=headers(token), timeout=60) as http,
-            click.open_file(str(output or "-"), "w", encoding="utf-8") as file,
+            click.open_file(str(unfinished or "-"), "w", encoding="utf-8") as file,
         ):
             while after:
                 query = {"after": after, "limit": "500", **({"since": since} if since else {})}
                 response = http.get(address, params=query)
                 if response.status_code != 200:
+                    _discard(unfinished)
                     fail(error_message(response))
                 page = response.json()
                 for entry in page["items"]:
@@ -50,6 +53,13 @@ def audit(output: Path | None, since: str | None, url: str, token: str) -> None:
                 written += len(page["items"])
                 after = page["next_cursor"]
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        _discard(unfinished)
         fail(f"Could not read the audit log from {url}: {error}. Start the server with: tersely up")
-    if output:
+    if output and unfinished:
+        unfinished.replace(output)
         click.echo(f"{output}: {written:,} entries", err=True)
+
+
+def _discard(file: Path | None) -> None:
+    if file:
+        file.unlink(missing_ok=True)
