@@ -4,7 +4,7 @@ Reads events over the WebSocket API of `tersely up`; `Screen` itself only render
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -190,6 +190,8 @@ class Screen:
                         border_style="green",
                     )
                 )
+            case "verdict":
+                self.console.print(_verdict(content, about))
             case "error":
                 self._indented(Text(_short(content, 2000), style="red"))
             case "llm_thinking":
@@ -202,6 +204,22 @@ class Screen:
 
     def _indented(self, text: Text, by: int = 2) -> None:
         self.console.print(Padding(text, (0, 0, 0, by), expand=False))
+
+
+def _verdict(summary: str, about: Mapping[str, Any]) -> Panel:
+    """The fields of a verdict, the cause first."""
+    shown = Text(_short(str(about.get("cause") or "No likely cause was found"), 200), style="bold")
+    facts = [f"{about.get('confidence')} confidence", str(about.get("service") or "")]
+    facts += [f"since {about['since']}"] if about.get("since") else []
+    shown.append("\n" + " · ".join(clean(fact).text for fact in facts if fact), style="dim")
+    lines = summary.splitlines()[1:] if about.get("cause") else summary.splitlines()
+    for line in lines:
+        shown.append("\n" + _short(line, 300), style="not bold")
+    for number, action in enumerate(about.get("actions") or [], start=1):
+        shown.append(f"\n{number}. {_short(str(action['text']), 300)}", style="not bold")
+        if action.get("command"):
+            shown.append(f"\n   {_short(str(action['command']), 300)}", style="not bold cyan")
+    return Panel(shown, title="verdict", title_align="left", border_style="green")
 
 
 def _before_the_analysis(answer: str) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tersely.agent.evidence import Evidence, read_result, severity_of
+from tersely.agent.ranking import EvidenceRanker, EvidenceSource
 from tersely.agent.subject import fill, subject_of
-from tersely.agent.verdict import EvidenceRanker, EvidenceSource, report
+from tersely.agent.survey_report import report
 from tersely.mcp.raw import read_tool
 from tests.agent.conftest import Recorder
 

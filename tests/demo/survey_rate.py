@@ -15,7 +15,7 @@ from pathlib import Path
 
 import anyio
 
-from tersely.agent.assignment import Assignment
+from tersely.agent.assignment import Assignment, Report
 from tersely.agent.loop import investigate
 from tersely.agent.options import AgentOptions
 from tersely.agent.tool_executor import run_now
@@ -34,8 +34,8 @@ from tests.fakes.recorder import MemoryRecorder
 KEY = b"k" * 32
 
 
-async def surveyed(incident: Incident) -> str:
-    """The analysis of an incident, made without a model."""
+async def surveyed(incident: Incident) -> Report:
+    """The report on an incident, made without a model."""
     commands = server_commands(incident.seed, incident.world.now)
     servers = [
         Server(
@@ -53,7 +53,7 @@ async def surveyed(incident: Incident) -> str:
             registered(servers, wait=60) as registry,
         ):
             executor = tool_executor(registry, KeptResults(database))
-            report = await investigate(
+            return await investigate(
                 Assignment(
                     session_id="s1",
                     stage_id="st1",
@@ -77,11 +77,10 @@ async def surveyed(incident: Incident) -> str:
                 recorder=MemoryRecorder(),
                 step=run_now,
             )
-    return report.analysis
 
 
 async def main(seeds: int, wanted: list[str]) -> None:
-    right = total = in_headline = 0
+    right = total = in_headline = in_verdict = 0
     for act in CAUSES:
         name = act.__name__.replace("_", "-")
         if wanted and name not in wanted:
@@ -89,7 +88,10 @@ async def main(seeds: int, wanted: list[str]) -> None:
         found = 0
         for seed in random.SystemRandom().sample(range(10**6), seeds):
             incident = draw_incident(seed, this_minute(), cause=name)
-            analysis = await surveyed(incident)
+            report = await surveyed(incident)
+            analysis = report.analysis
+            assert report.verdict is not None
+            in_verdict += incident.cause.is_named_in(f"{report.verdict.service}: {report.verdict.summary}")
             in_headline += incident.cause.is_named_in((conclusion_of(analysis).splitlines() or [""])[0])
             if names_cause(analysis, incident):
                 found += 1
@@ -103,7 +105,7 @@ async def main(seeds: int, wanted: list[str]) -> None:
         right, total = right + found, total + seeds
     print(
         f"\nthe cause was named in {right} of {total} investigations without a model, in {in_headline} of them by the "
-        "headline itself"
+        f"headline itself, in {in_verdict} by the summary of the verdict"
     )
 
 

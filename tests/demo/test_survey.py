@@ -14,7 +14,9 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.process
 async def test_a_survey_without_a_model_names_what_is_wrong_with_the_simulated_cluster() -> None:
     incident = draw_incident(3, this_minute(), cause="password-rotated")
-    analysis = await surveyed(incident)
+    report = await surveyed(incident)
+    analysis = report.analysis
     assert names_cause(analysis, incident), analysis
-    assert not [secret for secret in incident.world.secrets() if secret in analysis]
+    assert report.verdict is not None and incident.cause.is_named_in(report.verdict.summary), report.verdict
+    assert not [secret for secret in incident.world.secrets() if secret in f"{analysis} {report.verdict}"]
     assert "restart_deployment(" not in analysis

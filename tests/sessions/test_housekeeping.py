@@ -74,7 +74,8 @@ async def ended(database: Database) -> str:
     now = datetime.now(UTC)
     session_id = await begun(database, now=now, title="Disk full")
     async with database.transaction() as db:
-        await end_session(db, session_id, 1, SessionEnd(status="completed", analysis="It was the log."), now=now)
+        end = SessionEnd(status="completed", analysis="It was the log.", verdict={"cause": "The log filled the disk"})
+        await end_session(db, session_id, 1, end, now=now)
     return session_id
 
 
@@ -102,6 +103,7 @@ async def test_a_webhook_gets_the_end_of_a_session_with_our_signature(database: 
         "completed",
         "It was the log.",
     )
+    assert told["verdict"] == {"cause": "The log filled the disk"}
     assert told["url"] == f"https://here.example/sessions/{session_id}" and told["title"] == "Disk full"
     signed = headers["x-tersely-timestamp"].encode() + b"." + body
     assert abs(int(headers["x-tersely-timestamp"]) - datetime.now(UTC).timestamp()) < 600

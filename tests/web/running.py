@@ -15,6 +15,7 @@ import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from tersely.agent.options import AgentOptions
+from tersely.agent.verdict import Citation, Verdict
 from tersely.events.recorder import SessionRecorder
 from tersely.events.replicas import open_bus
 from tersely.http.listen import build_server, listen
@@ -66,7 +67,9 @@ async def quick(session: Session, recorder: SessionRecorder, kept: KeptResults) 
     )
     await recorder.record("2", "final_analysis", assume_masked("web-7 failed"))
     await recorder.stage_status(stage, "completed", analysis="web-7 failed")
-    return SessionOutcome(status="completed", analysis=assume_masked("web-7 failed"))
+    cited = Citation(source="ops.logs", handle="", first_line=3, last_line=3, quote="web-7: disk full")
+    verdict = Verdict(cause="web-7 has no disk", summary="web-7 has no disk.", confidence="high", evidence=(cited,))
+    return SessionOutcome(status="completed", analysis=assume_masked("web-7 failed"), verdict=verdict)
 
 
 async def endless(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:

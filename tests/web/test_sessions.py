@@ -261,6 +261,19 @@ async def test_another_sessions_result_is_not_found(service: Running) -> None:
         assert (answer.status_code, answer.json()["error"]["code"]) == (404, "result_not_found")
 
 
+async def test_a_verdict_is_whole_in_its_session_and_short_in_the_list(service: Running) -> None:
+    session_id = await ended(service)
+    verdict = (await service.get(f"/sessions/{session_id}"))["verdict"]
+    (cited,) = verdict["evidence"]
+    assert (cited["quote"], cited["first_line"], cited["count"]) == ("web-7: disk full", 3, 1)
+    assert (verdict["summary"], verdict["actions"], verdict["against"]) == ("web-7 has no disk.", [], [])
+    listed = next(one for one in (await service.get("/sessions"))["items"] if one["id"] == session_id)
+    assert listed["verdict"] == {"cause": "web-7 has no disk", "confidence": "high", "service": "", "since": ""}
+    endless = await service.submit(data="endless")
+    assert (await service.get(f"/sessions/{endless}"))["verdict"] is None
+    await service.http.post(f"/api/v1/sessions/{endless}/cancel")
+
+
 async def test_a_session_is_exported_as_one_document(service: Running) -> None:
     session_id = await shared_session(service, "talks")
     answer = await service.http.get(f"/api/v1/sessions/{session_id}/export", params={"results": "true"})

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tersely.agent.options import AgentOptions
+from tersely.agent.verdict import Verdict
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.providers import NativeTools
 from tersely.masking.masked import Masked
@@ -54,3 +55,5 @@ class Report:
     status: Literal["completed", "failed"]
     reason: str = ""
     """Why it failed or ended early."""
+
+    verdict: Verdict | None = None

@@ -2,7 +2,7 @@
 
 Pure functions over one text at a time; no model, and no knowledge of any system.
 A result yields a few pieces of `Evidence`, each a quotation with its lines, count and
-period. `verdict` ranks them against each other.
+period. `ranking` ranks them against each other.
 """
 
 import json
@@ -69,7 +69,7 @@ _RESOLVED = re.compile(
     r"ok|passed|will retry|retry(?:ing)? succeeded|ignored|expected|harmless|no action)\b",
     re.IGNORECASE,
 )
-_REASONS = re.compile(
+GIVES_REASON = re.compile(
     r"\b(?:because|due to|caused by|exceed\w*|expired|no space|denied|refused|not found|no such|invalid|missing"
     r"|unknown|"
     r"exhaust\w*|limit|quota|full|killed|insufficient|mismatch|unauthorized|forbidden|"
@@ -233,7 +233,7 @@ def _lines(lines: Sequence[str], now: datetime | None) -> Iterator[Evidence]:
             severity=group.severity,
             first=group.first,
             last=group.last,
-            explains=bool(_REASONS.search(body)),
+            explains=bool(GIVES_REASON.search(body)),
             resolved=bool(_RESOLVED.search(body)) or _ended(group, span),
             is_steady=_is_steady(group, total, span),
         )
@@ -422,7 +422,7 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
             severity=severity,
             first=min(times) if times else None,
             last=max(times) if times else None,
-            explains=bool(_REASONS.search(_HUMP.sub(" ", re.sub(r"\w+(?==)", " ", fields)))),
+            explains=bool(GIVES_REASON.search(_HUMP.sub(" ", re.sub(r"\w+(?==)", " ", fields)))),
         )
 
 

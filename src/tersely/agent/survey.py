@@ -3,8 +3,8 @@
 Only tools that declare themselves read-only are called. They are ranked by how well
 their descriptions match the alert; arguments come from the alert's fields and from
 names in earlier results; names in the evidence are followed up. `evidence` extracts
-evidence from the results, `verdict` ranks it and writes the report, which states that
-no model was involved.
+evidence from the results, `ranking` ranks it, `verdict` states the result in fields, and
+`survey_report` in a text that says that no model was involved.
 """
 
 import json
@@ -19,9 +19,11 @@ from tersely.agent.assignment import Report
 from tersely.agent.calls import ToolCaller, ToolCallResult
 from tersely.agent.evidence import Evidence, EvidenceReading, read_result
 from tersely.agent.ordered_gather import ordered_gather
+from tersely.agent.ranking import EvidenceRanker, EvidenceSource
 from tersely.agent.subject import Subject, fill, mentions, subject_of, words_in
+from tersely.agent.survey_report import report
 from tersely.agent.tool_executor import Step
-from tersely.agent.verdict import EvidenceRanker, EvidenceSource, report
+from tersely.agent.verdict import Verdict, record_verdict, survey_verdict
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
 from tersely.llm.messages import ToolCall
@@ -107,13 +109,14 @@ class _Survey:
             for start in range(0, len(plans), AT_ONCE):
                 await self._call_all(plans[start : start + AT_ONCE], f"{self.prefix}/{number}/{start}")
         analysis = await self.step(f"{self.prefix}/report", self._reported)
+        verdict = await self.step(f"{self.prefix}/verdict", self._verdict)
         if not self.sources:
             return Report(
                 analysis=analysis,
                 status="failed",
                 reason="No tool that declares itself read-only can be called for this alert.",
             )
-        return Report(analysis=analysis, status="completed")
+        return Report(analysis=analysis, status="completed", verdict=verdict)
 
     # Planning
 
@@ -288,6 +291,12 @@ class _Survey:
             f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
         )
         return analysis
+
+    async def _verdict(self) -> Verdict:
+        ranked = await anyio.to_thread.run_sync(self._ranker().rank, self.found)
+        verdict = survey_verdict(self.subject, ranked)
+        await record_verdict(self.caller.recorder, f"{self.prefix}/verdict", verdict, self.caller.assignment.alert)
+        return verdict
 
 
 def _is_reference(tool: Tool) -> bool:

@@ -1,243 +1,145 @@
-"""Ranking of evidence by how well it explains an alert, and the report on it.
+"""The verdict of an investigation: its result in fields, beside the text of the analysis.
 
-The score combines severity, whether a reason is given, distance in time to the alert,
-relation to the alert's subject, rarity, and confirmation by another source. Evidence
-that is resolved or was there all the time counts little, documentation next to nothing.
+Cause, since when, how sure, what is affected, what to do next, and the evidence for and
+against it: each piece a quotation with the handle and the lines where it can be read.
+The quotation is stored with the verdict, so that it outlives the kept result.
 """
 
-import math
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import Any
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
 
-from tersely.agent.evidence import Evidence
-from tersely.agent.subject import Subject, mentions, singular, words_in
+from tersely.agent.evidence import GIVES_REASON, Evidence
+from tersely.agent.ranking import RankedEvidence, chosen_evidence
+from tersely.agent.recorder import Recorder
+from tersely.agent.subject import Subject
+from tersely.masking.masked import Masked
 
-PLACES = frozenset(
-    (
-        "namespace",
-        "project",
-        "account",
-        "team",
-        "tenant",
-        "datacenter",
-        "zone",
-        "cluster",
-        "region",
-        "environment",
-        "org",
-    )
-)
-"""Fields that name a location, which many objects share."""
+LONGEST_CAUSE = 120
+LONGEST_QUOTE = 300
+MOST_AGAINST = 3
+AFFECTED = ("service", "app", "deployment", "statefulset", "job", "pod", "instance", "node", "host")
+"""Fields of an alert that name what is affected, the most useful first."""
 
-SHOWN_WITH_THE_CAUSE = 5
-SHOWN_BESIDE = 8
+Confidence = Literal["high", "medium", "low"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class EvidenceSource:
-    """One call that was made."""
+class Action:
+    """One thing to do next."""
 
-    name: str
+    text: str
+    command: str = ""
+    """A command that does it, or begins it; empty if none is known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Citation:
+    """A quotation from a kept result."""
+
+    source: str
     """`server.tool`"""
 
-    arguments: Mapping[str, Any]
-    handle: str | None
-    tokens: int
-    shown_tokens: int
-    problem: str = ""
-    is_reference: bool = False
-    """It is documentation, not current state."""
+    handle: str
+    """The kept result; empty if it was small and not kept."""
+
+    first_line: int
+    last_line: int
+    quote: str
+    count: int = 1
+    """How often it occurs."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RankedEvidence:
-    source: EvidenceSource
-    evidence: Evidence
-    relation: float
-    score: float
+class Verdict:
+    """All texts are masked."""
+
+    cause: str
+    """At most 120 characters; empty if none was found."""
+
+    summary: str
+    """One to four lines."""
+
+    confidence: Confidence
+    service: str = ""
+    since: str = ""
+    """When it began: a time with its zone (ISO 8601), or empty."""
+
+    actions: tuple[Action, ...] = ()
+    evidence: tuple[Citation, ...] = ()
+    against: tuple[Citation, ...] = ()
+    """What another cause would explain, or this one does not."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
-@dataclass
-class EvidenceRanker:
-    subject: Subject
-    related: Mapping[str, float] = field(default_factory=dict)
-    """Other names related to the alert's subject, with their relation."""
+async def record_verdict(recorder: Recorder, step: str, verdict: Verdict, masked: Masked) -> None:
+    """Add the verdict to the timeline: its summary, with its fields beside it.
 
-    def __post_init__(self) -> None:
-        own = {value: key for key, value in self.subject.fields.items()}
-        self.specific = [
-            name for name, key in own.items() if not PLACES & {singular(part) for part in re.split(r"[^a-z]+", key)}
-        ]
-        self.places = [name for name, key in own.items() if name not in self.specific]
-
-    def rank(self, found: Sequence[tuple[EvidenceSource, Evidence]]) -> list[RankedEvidence]:
-        """Score all evidence, the highest score first."""
-        frequency = Counter(word for _, one in found for word in set(words_in(one.text)))
-        with_rare_words = [
-            (source, one, {word for word in words_in(one.text) if frequency[word] <= max(3, len(found) // 8)})
-            for source, one in found
-        ]
-        scoped = {
-            source.name: self._is_scoped(source, [one for other, one in found if other is source])
-            for source, _ in found
-        }
-        ranked = []
-        for source, one, words in with_rare_words:
-            relation = self.relation(source, one.text)
-            score = self._score(one) * relation
-            if source.is_reference:
-                score *= 0.05
-            if scoped[source.name] and not any(place in one.text for place in self.places):
-                score *= 0.4
-            confirming = {
-                other.name
-                for other, _, theirs in with_rare_words
-                if other.name != source.name and len(words & theirs) >= 2
-            }
-            score *= 1 + 0.25 * min(2, len(confirming))
-            ranked.append(RankedEvidence(source=source, evidence=one, relation=relation, score=score))
-        ranked.sort(key=lambda one: (-one.score, one.source.name, one.evidence.line))
-        return ranked
-
-    def relation(self, source: EvidenceSource, text: str) -> float:
-        """How closely evidence concerns the alert's subject: 1 for the subject itself, 0 for nothing in common."""
-        if any(mentions(text, name) for name in self.specific):
-            return 1.0
-        arguments = " ".join(_texts(source.arguments))
-        if any(mentions(arguments, name) for name in self.specific):
-            return 0.95
-        near = max((weight for name, weight in self.related.items() if mentions(text, name)), default=0.0)
-        if near:
-            return near
-        near = max((weight for name, weight in self.related.items() if mentions(arguments, name)), default=0.0)
-        return max(near, 0.12 if self.specific else 0.6)
-
-    def _is_scoped(self, source: EvidenceSource, evidence: Sequence[Evidence]) -> bool:
-        """Whether the result covers several locations, so that a line without the alert's is about another one."""
-        if not self.places or any(place in _texts(source.arguments) for place in self.places):
-            return False
-        return any(place in one.text for one in evidence for place in self.places)
-
-    def _score(self, one: Evidence) -> float:
-        score = (one.severity + 1.5) if one.explains else one.severity * 0.8
-        score *= {"said": 1.0, "state": 1.1, "change": 1.0, "measure": 0.6}[one.kind]
-        score *= 1 + 0.12 * min(3.0, math.log10(max(1, one.count)))
-        if one.resolved:
-            score *= 0.3
-        if one.is_steady and not self._began_with_it(one):
-            score *= 0.35
-        return score * self._closeness(one)
-
-    def _began_with_it(self, one: Evidence) -> bool:
-        """Whether the evidence starts shortly before the alert, as do the logs of pods that a release started."""
-        began = self.subject.began
-        return began is not None and one.first is not None and one.first > began - timedelta(minutes=50)
-
-    def _closeness(self, one: Evidence) -> float:
-        """Factor for the distance in time to the alert, which is raised some minutes after its cause."""
-        began = self.subject.began
-        if began is None or one.first is None:
-            return 0.9
-        if one.kind == "change":
-            before = (began - one.first).total_seconds()
-            return 2.2 if -300 <= before <= 5_400 else 0.05 if before > 0 else 0.3
-        last = one.last or one.first
-        if last < began - timedelta(minutes=15):
-            return 0.35
-        if one.first > began - timedelta(hours=2):
-            return 1.25
-        return 0.8
+    Args:
+        masked: A masked text of the same session: all texts of a verdict are masked.
+    """
+    await recorder.record(step, "verdict", masked.derive(verdict.summary), verdict.as_json())
 
 
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, Mapping):
-        return [text for inner in value.values() for text in _texts(inner)]
-    if isinstance(value, list | tuple):
-        return [text for inner in value for text in _texts(inner)]
-    return [value] if isinstance(value, str) else []
+# Without a model
 
 
-def report(
-    subject: Subject,
-    ranked: Sequence[RankedEvidence],
-    sources: Sequence[EvidenceSource],
-    *,
-    unreachable: Sequence[str] = (),
-) -> str:
-    """Write the report in markdown, the most likely cause first."""
-    chosen = _chosen(ranked)
-    others = [one for one in ranked if one not in chosen and one.score > 0.5 and one.relation >= 0.5][:SHOWN_BESIDE]
-    elsewhere = [one for one in ranked if one not in chosen and one.relation < 0.5 and one.score > 0.25][:4]
-    lines = [_headline(subject, chosen)]
-    if others:
-        lines += ["", "## Other findings", *(f"- {_cited(one)}" for one in others)]
-    if elsewhere:
-        lines += ["", "## Elsewhere, probably unrelated", *(f"- {_cited(one)}" for one in elsewhere)]
-    lines += ["", "## Tool calls", *(_call_line(source) for source in sources)]
-    if unreachable:
-        lines += ["", f"Servers that could not be reached: {', '.join(unreachable)}."]
-    lines += [
-        "",
-        "## Method",
-        "No language model was involved: tools were chosen by their descriptions, and their results were ranked by "
-        "severity, time and relation to the alert. Read the quoted results before you act on this.",
-    ]
-    return "\n".join(lines)
-
-
-def _chosen(ranked: Sequence[RankedEvidence]) -> list[RankedEvidence]:
-    """The evidence for the headline: the highest score, and what supports it from the same and other sources."""
-    if not ranked or ranked[0].score < 0.6:
-        return []
-    top = ranked[0]
-    chosen = [top]
-    shown = Counter([top.source.name])
-    for one in ranked[1:]:
-        if len(chosen) == SHOWN_WITH_THE_CAUSE:
-            break
-        if one.relation < 0.5 or one.score < 0.3 * top.score or shown[one.source.name] >= 2 or _alike(one, chosen):
-            continue
-        chosen.append(one)
-        shown[one.source.name] += 1
-    return chosen
-
-
-def _alike(one: RankedEvidence, others: Sequence[RankedEvidence]) -> bool:
-    words = set(words_in(one.evidence.text))
-    for other in others:
-        theirs = set(words_in(other.evidence.text))
-        if (
-            words
-            and len(words & theirs) >= 0.8 * min(len(words), len(theirs))
-            and one.evidence.kind == other.evidence.kind
-        ):
-            return True
-    return False
-
-
-def _headline(subject: Subject, chosen: Sequence[RankedEvidence]) -> str:
-    about = subject.title or "the alert"
+def survey_verdict(subject: Subject, ranked: Sequence[RankedEvidence]) -> Verdict:
+    """The verdict of ranked evidence, in sentences."""
+    service = affected_by(subject)
+    chosen = chosen_evidence(ranked)
     if not chosen:
-        return f"No likely cause was found for: {about}. No result that concerns it reports trouble."
-    top = chosen[0].evidence
-    # The affected object, by the name that the alert gives it.
-    affected = next(
-        (
-            name
-            for key, name in subject.fields.items()
-            if key in ("service", "pod", "app", "deployment", "job", "instance", "node", "host")
-        ),
-        "",
+        about = subject.title or "the alert"
+        return Verdict(
+            cause="",
+            summary=f"No likely cause was found for {about}: no result that concerns it reports trouble.",
+            confidence="low",
+            service=service,
+        )
+    top = chosen[0]
+    sentence = told(top.evidence, service)
+    supporting = [one for one in chosen[1:] if one.source.name != top.source.name]
+    against = [
+        one
+        for one in ranked
+        if one not in chosen and one.relation >= 0.5 and one.score >= 0.6 * top.score and one.source is not top.source
+    ][:MOST_AGAINST]
+    since = _began(chosen)
+    return Verdict(
+        cause=_shortened(sentence, LONGEST_CAUSE),
+        summary="\n".join(_summary(sentence, since, chosen, supporting)),
+        confidence=_confidence(top, supporting, against),
+        service=service,
+        since=since.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if since else "",
+        actions=_actions(top, sentence),
+        evidence=tuple(map(_citation, chosen)),
+        against=tuple(map(_citation, against)),
     )
-    affected = affected or (subject.names[0] if subject.names else "")
-    kind = {"change": "a change shortly before it began", "measure": "a shifted value"}.get(top.kind, "")
-    lead = f"Most likely cause: {affected}: " if affected else "Most likely cause: "
-    first = f"{lead}{f'{kind}: ' if kind else ''}{_message(top)}"
-    return "\n".join([first, *(f"  - {_cited(one)}" for one in chosen)])
+
+
+def affected_by(subject: Subject) -> str:
+    """What the alert is about, by the name that it gives."""
+    named = next((subject.fields[key] for key in AFFECTED if subject.fields.get(key)), "")
+    return named or (subject.names[0] if subject.names else "")
+
+
+def told(one: Evidence, service: str) -> str:
+    """A piece of evidence as a sentence: what happened to what, and when."""
+    at = f" at {one.first:%H:%M} UTC" if one.first else ""
+    match one.kind:
+        case "change":
+            change = _change(one.text)
+            return f"{service or 'It'} was changed{at}: {change}" if service not in change else f"{change}{at}"
+        case "state":
+            return _state(one.text)
+        case "measure":
+            return one.text
+    message = _EVENT_COLUMNS.sub("", message_of(one).strip())
+    return message if not service or service in message else f"{service}: {message}"
 
 
 _MESSAGE_FIELD = re.compile(r'(?:\b(?:msg|message|error)"?\s*[=:]\s*")((?:[^"\\]|\\.)*)')
@@ -254,7 +156,7 @@ _COLUMNS = re.compile(r"^(?:\S+ +)?(?:\d+[smhd])+ +(?:\(x\d+ over \w+\) +)?(?:Wa
 """The columns of an event list (object, age, level) before the event itself."""
 
 
-def _message(one: Evidence) -> str:
+def message_of(one: Evidence) -> str:
     """The message of a quotation, without the prefix of a log line or event list."""
     if found := _MESSAGE_FIELD.search(one.text):
         return found.group(1).replace('\\"', '"')
@@ -264,41 +166,158 @@ def _message(one: Evidence) -> str:
     return rest.strip() if colon and " " not in logger.strip() else text
 
 
-_BLOCK, _ESCAPED = re.compile(r"^(?=#|>|[-+*] )"), r"\\"
-"""Markdown syntax at the beginning of a quoted line, escaped in the report."""
+_EVENT_COLUMNS = re.compile(r"^[A-Z][A-Za-z]+ [a-z]+/[\w.-]+ (?=\S+ \S)")
+"""Reason and object of an event, before its message."""
+
+_CELL_OF_A_ROW = re.compile(
+    r"^(?:[\w.-]+(?:/[\w.-]+)+: \"?(?=\d{4}-)"
+    r"|(?:\d+|\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|[+-]\d\d:?\d\d)?|[\w.-]+(?:/[\w.-]+)+(?::[\w.-]+)?(?:@\S+)?"
+    r"|\d+(?:\.\d+)?(?:[KMGT]i?|m)?B?|<\w+>|-)(?=\s)\s+)"
+)
+"""A number, time, image or quantity at the beginning of a row: not what a person would say about the change."""
 
 
-def _cited(one: RankedEvidence) -> str:
-    evidence, source = one.evidence, one.source
-    lines = (
-        f"line {evidence.line}"
-        if evidence.line == evidence.last_line
-        else f"lines {evidence.line}-{evidence.last_line}"
+def _change(row: str) -> str:
+    """A row of a history without the columns before its description."""
+    text = row.strip()
+    while (shorter := _CELL_OF_A_ROW.sub("", text, count=1)) != text and " " in shorter:
+        text = shorter
+    return text.rstrip('"')
+
+
+_FIELD = re.compile(r"(\w+)=((?:[^,=]|,(?! \w+=))*)(?:, (?=\w+=)|$)")
+
+
+def _state(text: str) -> str:
+    """The state of an object as a sentence: its message, or its reason, and its condition."""
+    head, _, rest = text.partition(": ")
+    fields = {name.lower(): value.strip() for name, value in _FIELD.findall(text)}
+    said = fields.get("message") or fields.get("reason")
+    if not said or not rest:
+        return text
+    condition = fields.get("type") or fields.get("reason") or ""
+    named = f" ({condition})" if condition and condition.lower() not in said.lower() else ""
+    return f"{head}: {said}{named}"
+
+
+def _began(chosen: Sequence[RankedEvidence]) -> datetime | None:
+    """When the first of the evidence was seen, without old states that came long before."""
+    times = [one.evidence.first for one in chosen if one.evidence.first is not None]
+    if not times:
+        return None
+    top = chosen[0].evidence.first
+    near = [time for time in times if top is None or abs(time - top) < timedelta(hours=2)]
+    return min(near or times)
+
+
+def _confidence(
+    top: RankedEvidence, supporting: Sequence[RankedEvidence], against: Sequence[RankedEvidence]
+) -> Confidence:
+    """How sure: high needs a reason, another source, and nothing else that is as likely."""
+    if top.evidence.explains and supporting and not against:
+        return "high"
+    return "medium" if supporting or top.evidence.explains else "low"
+
+
+def _summary(
+    sentence: str, since: datetime | None, chosen: Sequence[RankedEvidence], supporting: Sequence[RankedEvidence]
+) -> list[str]:
+    lines = [_cut(sentence, 240).rstrip(".") + "."]
+    top = chosen[0].evidence
+    if top.count > 1 and since:
+        lines.append(f"Seen {top.count:,} times since {since:%H:%M} UTC.")
+    elif since and f"{since:%H:%M}" not in sentence:
+        lines.append(f"Since {since:%H:%M} UTC.")
+    if supporting:
+        first = supporting[0]
+        lines.append(f"Also in {first.source.name}: {_cut(_plain(first.evidence), 200)}")
+    return lines
+
+
+def _plain(one: Evidence) -> str:
+    match one.kind:
+        case "change":
+            return _change(one.text)
+        case "state":
+            return _state(one.text)
+    return message_of(one)
+
+
+def _actions(top: RankedEvidence, sentence: str) -> tuple[Action, ...]:
+    evidence, handle = top.evidence, top.source.handle
+    lines = f"{max(1, evidence.line - 5)}:{evidence.last_line + 5}" if evidence.last_line - evidence.line < 40 else ""
+    look = Action(
+        text=f"Read the evidence in {top.source.name}.",
+        command=f"tersely read {handle}{f' --lines {lines}' if lines else ''}" if handle else "",
     )
-    count = f", {evidence.count:,} times" if evidence.count > 1 else ""
-    quoted = _BLOCK.sub(_ESCAPED, evidence.text)
-    return (
-        f"{quoted} [{source.name}, {lines}{f' of {source.handle}' if source.handle else ''}{count}{_period(evidence)}]"
+    match evidence.kind:
+        case "change":
+            act = Action(text=f"Undo the change, or correct it: {_cut(_change(evidence.text), 160)}")
+        case "measure":
+            act = Action(text="Find out what changed when the value shifted.")
+        case _:
+            act = Action(text=f"Remove the reason that is given: {_cut(sentence, 160)}")
+    return (act, look)
+
+
+def _citation(one: RankedEvidence) -> Citation:
+    return Citation(
+        source=one.source.name,
+        handle=one.source.handle or "",
+        first_line=one.evidence.line,
+        last_line=one.evidence.last_line,
+        quote=_cut(one.evidence.text, LONGEST_QUOTE),
+        count=one.evidence.count,
     )
 
 
-def _period(one: Evidence) -> str:
-    if one.first is None:
-        return ""
-    if one.last is None or one.last - one.first < timedelta(minutes=1):
-        return f", at {_clock(one.first)}"
-    return f", {_clock(one.first)} to {_clock(one.last)}"
+_CLASS = re.compile(r"\b(?:[a-z_][\w$]*\.)+(?=[A-Z]\w+)")
+"""The package of a class name."""
 
 
-def _clock(time: datetime) -> str:
-    return f"{time:%Y-%m-%d %H:%M} UTC"
+def _shortened(sentence: str, longest: int) -> str:
+    """A sentence of at most `longest` characters, without its least telling parts.
+
+    Messages nest from the general to the particular ("call failed: X: Y: no such host"), so the beginning and the end
+    stay, and parts between them go first.
+    """
+    parts = _CLASS.sub("", " ".join(sentence.split())).split(": ")
+    kept = dict(enumerate(parts))
+
+    def joined() -> str:
+        text, last = "", -1
+        for number, part in sorted(kept.items()):
+            text += ("" if not text else ": " if number == last + 1 else ": … ") + part
+            last = number
+        return text + ("" if last == len(parts) - 1 else " …")
+
+    def telling(number: int) -> tuple[bool, bool, int]:
+        return bool(GIVES_REASON.search(parts[number])), number == len(parts) - 1, -len(parts[number])
+
+    while len(joined()) > longest and len(kept) > 2:
+        del kept[min((number for number in kept if number), key=telling)]
+    for number in sorted(set(range(len(parts))) - kept.keys(), key=telling, reverse=True):
+        if (room := longest - len(joined()) - 4) >= 30:
+            kept[number] = _cut(parts[number], room)
+    return _cut(joined(), longest)
 
 
-def _call_line(source: EvidenceSource) -> str:
-    given = ", ".join(f"{key}={value}" for key, value in source.arguments.items())
-    if source.problem:
-        return f"- {source.name}({given}): failed: {' '.join(source.problem.split())[:160]}"
-    size = f"{source.tokens:,} tokens" + (
-        f", condensed to {source.shown_tokens:,}" if source.shown_tokens < source.tokens else ""
-    )
-    return f"- {source.name}({given}): {size}{f', kept as {source.handle}' if source.handle else ''}"
+def _cut(text: str, longest: int) -> str:
+    text = " ".join(text.split())
+    if len(text) <= longest:
+        return text
+    kept = text[: longest - 1]
+    return f"{kept[: kept.rfind(' ')] if ' ' in kept[longest // 2 :] else kept} …"[:longest]
+
+
+def from_json(stored: Mapping[str, Any]) -> Verdict:
+    """A verdict as it was stored; fields of other releases are ignored."""
+
+    def known(kind: type, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value[name] for name in kind.__dataclass_fields__ if name in value}  # type: ignore[attr-defined]
+
+    fields = known(Verdict, stored)
+    fields["actions"] = tuple(Action(**known(Action, one)) for one in fields.get("actions", ()))
+    for name in ("evidence", "against"):
+        fields[name] = tuple(Citation(**known(Citation, one)) for one in fields.get(name, ()))
+    return Verdict(**fields)

@@ -22,9 +22,11 @@ from tersely.store.stages import PartStatus
 from tersely.store.timeline import STREAMING, EventStatus
 
 EventType = Literal[
-    "llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "notice", "error", "final_analysis"
+    "llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "notice", "error", "final_analysis", "verdict"
 ]
-"""What a timeline event shows. `notice`: a sentence about the run itself, e.g. that it was resumed after an update."""
+"""What a timeline event shows. `notice`: a sentence about the run itself, e.g. that it was resumed after an update;
+`verdict`: the executive summary, with the fields of the verdict as metadata.
+"""
 
 FinalStatus = Literal["completed", "failed", "cancelled"]
 """How a timeline event ends."""

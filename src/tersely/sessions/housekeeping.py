@@ -151,6 +151,7 @@ class Housekeeping:
             "alert_type": session.alert_type,
             "title": session.title,
             "analysis": session.analysis,
+            "verdict": session.verdict,
             "created_at": events.stamp(session.created_at),
             "ended_at": events.stamp(session.ended_at),
             "url": link,

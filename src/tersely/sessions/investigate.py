@@ -50,7 +50,7 @@ class Investigations:
             if outcome.status == "failed":
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
-        return SessionOutcome(status="completed", analysis=earlier[-1][1])
+        return outcome
 
     async def _stage(
         self, session: Session, recorder: SessionRecorder, part: StagePlan, earlier: list[tuple[str, Masked]]
@@ -97,7 +97,9 @@ class Investigations:
         )
         await recorder.execution_ended(report.status, reason=report.reason)
         await recorder.stage_status(recorder.stage_id, report.status, reason=report.reason, analysis=report.analysis)
-        return SessionOutcome(status=report.status, reason=report.reason, analysis=report.analysis)
+        return SessionOutcome(
+            status=report.status, reason=report.reason, analysis=report.analysis, verdict=report.verdict
+        )
 
     # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
     # the agent's fallbacks.

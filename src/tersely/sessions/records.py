@@ -11,6 +11,7 @@ from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import SurveyPlan
 from tersely.agent.tool_executor import Fetched, Observation
+from tersely.agent.verdict import Action, Citation, Verdict
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import ModelWork
 from tersely.condensing.summarize.answers import NotASummary
@@ -33,6 +34,9 @@ RECORDS = (
     StoredType("survey_plan", SurveyPlan, ("tersely.agent.survey:Planned",)),
     StoredType("evidence_reading", EvidenceReading, ("tersely.agent.evidence:Reading",)),
     StoredType("evidence", Evidence, ("tersely.agent.evidence:Evidence",)),
+    StoredType("verdict", Verdict),
+    StoredType("verdict_action", Action),
+    StoredType("citation", Citation),
     StoredType("tool", Tool, ("tersely.tools.raw:Tool",)),
     StoredType("outcome", SessionOutcome, ("tersely.sessions.crew:Outcome",)),
 )

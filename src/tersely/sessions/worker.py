@@ -39,6 +39,7 @@ from typing import Literal, Never, Protocol, TypeVar
 import anyio
 import anyio.lowlevel
 
+from tersely.agent.verdict import Verdict
 from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events import log
 from tersely.events.bus import Bus
@@ -104,6 +105,7 @@ class SessionOutcome:
     status: Literal["completed", "failed"]
     reason: str = ""
     analysis: Masked = NOTHING
+    verdict: Verdict | None = None
 
 
 class Work(Protocol):
@@ -472,7 +474,8 @@ class Worker:
         if limit.cancelled_caught:
             reason = f"It took longer than {self.timeouts.session:g} s, the time limit of a session."
             return SessionEnd(status="timed_out", reason=reason)
-        return SessionEnd(status=outcome.status, reason=outcome.reason, analysis=outcome.analysis)
+        verdict = outcome.verdict.as_json() if outcome.verdict else None
+        return SessionEnd(status=outcome.status, reason=outcome.reason, analysis=outcome.analysis, verdict=verdict)
 
     async def _outcome_of(self, work: Work, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         try:

@@ -5,9 +5,10 @@ writes under the earlier attempt are refused from then on (`events.advance`). A 
 that ends takes its stages, executions and streaming events with it, in one transaction.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -50,6 +51,7 @@ class SessionEnd:
     status: End
     reason: str = ""
     analysis: str = ""
+    verdict: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,6 +180,7 @@ async def end(
         "end": ending.status,
         "why": storable(ending.reason),
         "found": storable(ending.analysis) or None,
+        "judged": None if ending.verdict is None else events.dumped(ending.verdict),
         "now": now,
     }
     row = await events.advance(db, session_id, attempt, _ENDING, given, by=0)
@@ -196,6 +199,7 @@ _ENDING = events.advancing(
         "status": sa.bindparam("end"),
         "reason": sa.bindparam("why"),
         "analysis": sa.func.coalesce(sa.bindparam("found", type_=sa.Text()), sessions.c.analysis),
+        "verdict": sa.func.coalesce(sa.bindparam("judged", type_=sa.Text()), sessions.c.verdict),
         # A clock can be set back; the end is never before the start.
         "ended_at": sa.case((_BEGAN > _NOW, _BEGAN), else_=_NOW),
     }

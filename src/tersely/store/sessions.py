@@ -73,6 +73,7 @@ class Session:
     status: Status
     reason: str
     analysis: str
+    verdict: Mapping[str, Any] | None
     attempt: int
     executor: str | None
     crashes: int
@@ -236,5 +237,6 @@ def from_row(row: Any) -> Session:
     """The record of a row of `sessions`."""
     values = {name: getattr(row, name) for name in _COLUMNS}
     values["override"] = None if row.override is None else json.loads(row.override)
+    values["verdict"] = None if row.verdict is None else json.loads(row.verdict)
     values["mark_key"] = bytes(row.mark_key)
     return Session(**values)

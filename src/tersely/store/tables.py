@@ -25,7 +25,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA = "0003"
+SCHEMA = "0004"
 """The migration that these tables need."""
 
 
@@ -121,6 +121,7 @@ sessions = Table(
     Column("status", String(16), nullable=False),
     Column("reason", Text, nullable=False, comment="why it ended, in plain words"),
     Column("analysis", Text, nullable=False),
+    Column("verdict", Text, comment="the result in fields, as JSON; NULL where there is none"),
     Column(
         "attempt", Integer, nullable=False, comment="fencing token: who took the session over last writes, nobody else"
     ),

@@ -202,6 +202,48 @@ class TokensOut(_ResponseBody):
     encoding: str
 
 
+class ActionOut(_ResponseBody):
+    text: str
+    command: str
+    """Empty if none is known."""
+
+
+class CitationOut(_ResponseBody):
+    source: str
+    """`server.tool`"""
+
+    handle: str
+    """The kept result; empty if it was not kept. The quotation outlives it."""
+
+    first_line: int
+    last_line: int
+    quote: str
+    count: int
+    """How often it occurs."""
+
+
+class VerdictShort(_ResponseBody):
+    cause: str
+    """At most 120 characters; empty if none was found."""
+
+    confidence: Literal["high", "medium", "low"]
+    service: str
+    """What is affected."""
+
+    since: str
+    """When it began, in ISO 8601; empty if unknown."""
+
+
+class VerdictOut(VerdictShort):
+    summary: str
+    """One to four lines."""
+
+    actions: list[ActionOut]
+    evidence: list[CitationOut]
+    against: list[CitationOut]
+    """What another cause would explain, or this one does not."""
+
+
 class SessionOut(_ResponseBody):
     id: str
     status: SessionStatus
@@ -218,6 +260,9 @@ class SessionOut(_ResponseBody):
     attempt: int
     stage: StageShort | None
     """The current stage, or the last one."""
+
+    verdict: VerdictShort | None
+    """The result in fields; null where there is none, e.g. while the session runs."""
 
     usage: UsageOut
     tokens: TokensOut
@@ -261,6 +306,7 @@ class SessionDetailOut(SessionOut):
     """The override submitted with the alert."""
 
     analysis: str
+    verdict: VerdictOut | None
     stages: list[StageOut]
 
 

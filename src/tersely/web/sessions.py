@@ -259,6 +259,7 @@ def session_fields(session: Session, stage: Stage | None, count: int) -> dict[st
             )
         },
         "author": session.scope,
+        "verdict": session.verdict,
         "stage": StageShort(index=stage.position, name=stage.name, count=count) if stage else None,
         "usage": UsageOut(
             model_calls=session.model_calls,

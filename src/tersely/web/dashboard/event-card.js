@@ -183,6 +183,7 @@ const KINDS = {
   notice: ["thought", "Notice"],
   error: ["cross", "Error"],
   final_analysis: ["check", "Analysis"],
+  verdict: ["check", "Verdict"],
 };
 const FALLBACK = { fallback: "no summary", partial: "with gaps" };
 

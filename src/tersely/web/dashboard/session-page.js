@@ -10,6 +10,7 @@ import { follow } from "./live.js";
 import { markdown } from "./markdown.js";
 import { Timeline, toolName } from "./state.js";
 import "./timeline-view.js";
+import { verdictBox } from "./verdict-box.js";
 
 const OPEN_CARDS = 60; // earlier answers are folded
 
@@ -212,9 +213,12 @@ class SessionPage extends HTMLElement {
   }
 
   #drawAnalysis(before) {
-    const { analysis, status } = this.#session;
+    const { analysis, status, verdict } = this.#session;
     if (!analysis || before?.analysis === analysis) return;
-    put(this.result, h("h2", null, status === "completed" ? "Analysis" : "Partial analysis"), markdown(analysis, { refer: this.refer }));
+    const title = status === "completed" ? "Analysis" : "Partial analysis";
+    const text = () => markdown(analysis, { refer: this.refer });
+    // With a verdict, the analysis is for those who want to read on.
+    put(this.result, ...(verdict ? [verdictBox(verdict, this.refer), h("details.fold", null, h("summary", null, title), text())] : [h("h2", null, title), text()]));
     this.result.hidden = false;
     if (before && scrollY > 200) {
       const button = h("button.primary", { type: "button", onclick: () => (button.remove(), scrollTo({ top: 0, behavior: "smooth" })) }, icon("up"), "Analysis available");

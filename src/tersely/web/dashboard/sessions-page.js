@@ -178,6 +178,7 @@ function drawRow(one) {
       "span.what",
       null,
       h("a", { href: `/sessions/${one.id}`, dataset: { stop: "" } }, one.title || one.alert_type),
+      one.verdict?.cause && h("span.under.cause-line", { title: one.verdict.cause }, one.verdict.cause),
       h("span.under", null, one.alert_type, one.author !== "local" && ` · ${one.author.replace(/^(token|user):/, "")}`, one.resolved_at && " · resolved by its sender"),
     ),
     h("span", null, pill(one.status), one.reason && h("span.under.reason", { title: one.reason }, one.reason)),
