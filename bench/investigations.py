@@ -192,7 +192,7 @@ async def service(
                 "transport": {"command": sys.executable, "args": ["-m", "bench.investigations_tools"], "cwd": str(ROOT)}
             }
         },
-        "defaults": {"llm_provider": "fixed"},
+        "defaults": {"llm_provider": "fixed", "verdict": False},
         "queue": {"max_concurrent_sessions": at_most, "max_pending": most_waiting},
     }
     file = folder / "tersely.yaml"

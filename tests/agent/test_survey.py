@@ -34,7 +34,7 @@ async def test_the_survey_calls_read_only_tools_and_names_the_strongest_evidence
     async with workplace() as place:
         report = await place.work(None, alert=ALERT)
     first = report.analysis.split("\n##")[0]
-    assert report.status == "completed" and report.analysis.startswith("Most likely cause: api-0: ")
+    assert report.status == "completed" and report.analysis.startswith("Most likely cause: api-0 cannot reach ")
     assert "cannot reach database db-1: connection refused" in first
     handle = next(
         event.metadata["handle"]
@@ -157,16 +157,16 @@ def test_objects_in_trouble_are_named_with_what_they_say() -> None:
     [
         (
             '[pod/api-0/api] {"level": "error", "timestamp": "2026-11… token rejected: issued later',
-            "token rejected: issued later",
+            "api-0: token rejected: issued later",
         ),
         (
             (
                 'prod 8s (x14 over 23m) Warning FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: '
                 "exceeded quota"
             ),
-            'FailedCreate replicaset/api Error creating: pods "api-0" is forbidden: exceeded quota',
+            'Error creating: pods "api-0" is forbidden: exceeded quota',
         ),
-        ("5m12s Warning BackOff pod/api-0 Back-off restarting", "BackOff pod/api-0 Back-off restarting"),
+        ("5m12s Warning BackOff pod/api-0 Back-off restarting", "api-0: Back-off restarting"),
         ("2026-11-15T08:02:00Z ERROR api-0 cannot reach db-1", "api-0 cannot reach db-1"),
         ("api-0 30s after the start {a} … the rest", "api-0 30s after the start {a} … the rest"),
     ],
@@ -176,7 +176,7 @@ def test_the_headline_begins_with_what_happened(quoted: str, says: str) -> None:
     source = EvidenceSource(name="ops.logs", arguments={}, handle=None, tokens=1, shown_tokens=1)
     subject = subject_of(ALERT)
     told = report(subject, EvidenceRanker(subject).rank([(source, evidence)]), [source])
-    assert told.startswith(f"Most likely cause: api-0: {says}\n") and quoted in told, "the quotation below is whole"
+    assert told.startswith(f"Most likely cause: {says}\n") and quoted in told, "the quotation below is whole"
 
 
 @pytest.mark.parametrize("quoted", ["# HELP api-0 errors failed", "> api-0 failed", "- api-0 failed", "api-0 - failed"])

@@ -123,7 +123,7 @@ def demo_configuration(incident: Incident, *, model_url: str = "", **more: Any) 
                 "context_window": 100_000,
             }
         }
-        configuration["defaults"] = {"llm_provider": "main", **configuration.get("defaults", {})}
+        configuration["defaults"] = {"llm_provider": "main", "verdict": False, **configuration.get("defaults", {})}
     return configuration
 
 

@@ -58,6 +58,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "flash-tools": "flash-tools",
         }.items()
     }
+    chains["judged"] = {**chains["plain"], "alert_types": ["judged"], "verdict": True}
     two: dict[str, Any] = {
         "alert_types": ["two"],
         "stages": [
@@ -98,7 +99,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         },
         "agents": agents,
         "chains": {**chains, "two": two},
-        "defaults": {"alert_type": "plain", "llm_provider": "main", "summarization": {"timeout": 10}},
+        "defaults": {"alert_type": "plain", "llm_provider": "main", "verdict": False, "summarization": {"timeout": 10}},
         "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 2},
     }
 

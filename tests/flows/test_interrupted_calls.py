@@ -72,7 +72,7 @@ def configuration(tools: str, model: str) -> Callable[[Mapping[str, str]], dict[
             "mcp_servers": servers | {"plain": transport},
             "agents": {"one": {"llm_provider": "main"}},
             "chains": {"plain": {"alert_types": ["plain"], "stages": [{"name": "look", "agent": "one"}]}},
-            "defaults": {"alert_type": "plain", "llm_provider": "main"},
+            "defaults": {"alert_type": "plain", "llm_provider": "main", "verdict": False},
             "queue": {"poll": 0.05, "grace": 0.2, "lease": 2},
         }
 

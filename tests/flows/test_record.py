@@ -47,7 +47,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         "mcp_servers": {"side": server_of("large", summarization=QUICK)},
         "agents": agents,
         "chains": chains,
-        "defaults": {"alert_type": "plain", "llm_provider": "main", "summarization": {"timeout": 10}},
+        "defaults": {"alert_type": "plain", "llm_provider": "main", "verdict": False, "summarization": {"timeout": 10}},
         "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 2},
     }
 

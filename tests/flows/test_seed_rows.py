@@ -1,5 +1,6 @@
 """Rows of the seed documents that did not hold: each through the real service."""
 
+import json
 from typing import Any
 
 import pytest
@@ -100,3 +101,26 @@ async def test_arguments_that_a_schema_does_not_list_are_passed_on_unless_it_for
     case = service.case(main=[calls("side__lines", count=2, verbose=True), "done"])
     await service.investigate(case, mcp={"servers": [{"name": "side"}]})
     assert "INFO shop" in result(case.requests()[1])
+
+
+async def test_a_session_ends_with_the_verdict_that_the_model_states(service: FlowService) -> None:
+    """001: the executive summary of an ended session, an interaction of its own."""
+    verdict = {
+        "cause": "db-7 refuses connections",
+        "summary": ["The shop lost db-7."],
+        "confidence": "medium",
+        "evidence": [{"handle": "", "quote": "db-7: connection refused"}],
+    }
+    case = service.case(main=[calls("raw__lines", count=300), "db-7 is away.", json.dumps(verdict)])
+    story = await service.investigate(case, alert_type="judged", mcp=RAW)
+    stated = story.session["verdict"]
+    assert (stated["cause"], stated["summary"], stated["unverified"]) == (verdict["cause"], "The shop lost db-7.", 0)
+    (cited,) = stated["evidence"]
+    kept = await service.web.get(
+        f"/sessions/{story.session['id']}/results/{cited['handle']}?lines={cited['first_line']}-{cited['last_line']}"
+    )
+    assert "db-7: connection refused" in kept["text"]
+    (shown,) = story.shown("verdict")
+    assert shown["content"] == "The shop lost db-7." and shown["metadata"]["cause"] == verdict["cause"]
+    assert len(story.traced("executive_summary")) == 1 and story.session["usage"]["model_calls"] == 3
+    assert story.session["analysis"] == "db-7 is away."

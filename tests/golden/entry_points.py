@@ -390,7 +390,7 @@ async def sessions() -> Record:
                     "stages": [{"name": "read", "agent": "searcher"}],
                 },
             },
-            "defaults": {"alert_type": "idle", "llm_provider": "main"},
+            "defaults": {"alert_type": "idle", "llm_provider": "main", "verdict": False},
             "queue": {"max_concurrent_sessions": 4, "poll": 0.05, "grace": 1},
         }
         folder = Path(os.environ["TERSELY_DATA_DIR"])

@@ -210,7 +210,7 @@ def configuration(servers: Mapping[str, str], model: str) -> Callable[[Mapping[s
             },
             "agents": agents,
             "chains": chains,
-            "defaults": {"alert_type": "done", "llm_provider": "main"},
+            "defaults": {"alert_type": "done", "llm_provider": "main", "verdict": False},
             "queue": {"max_concurrent_sessions": len(OPEN), "poll": 0.05, "grace": 1},
             "store": {"keep_days": 36_500},
             "retention": {"sessions_days": 36_500},

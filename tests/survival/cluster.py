@@ -493,7 +493,7 @@ async def cluster(
             yaml.safe_dump(
                 {
                     "llm_providers": {"scripted": provider},
-                    "defaults": {"llm_provider": "scripted"},
+                    "defaults": {"llm_provider": "scripted", "verdict": False},
                     "mcp_servers": {"ops": server, "acts": acts},
                 }
             )

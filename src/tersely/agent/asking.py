@@ -47,6 +47,10 @@ LONGEST_WAIT = 90.0
 """Seconds a model call waits for a provider whose circuit is open; an investigation is not urgent to the second."""
 
 
+ModelCallKind = Literal["iteration", "final_analysis", "executive_summary"]
+"""The answer to an `executive_summary` is for a program: it is in the trace, but not shown while it streams."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Turn:
     """The model's answer, masked."""
@@ -91,7 +95,7 @@ class ModelCaller:
         key: str,
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
-        kind: Literal["iteration", "final_analysis"] = "iteration",
+        kind: ModelCallKind = "iteration",
         stop: Callable[[str], int | None] = lambda text: None,
         final: Callable[[Turn], str] = lambda turn: "",
         tell_unsupported: bool = False,
@@ -120,7 +124,8 @@ class ModelCaller:
         event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
             stack.enter_context(observed(on_exchange))
-            events = _AnswerEvents(stack, self.recorder, key, self.masker, event_type)
+            is_shown = kind != "executive_summary"
+            events = _AnswerEvents(stack, self.recorder, key, self.masker, event_type, is_shown=is_shown)
             try:
                 answer = await self._when_available(
                     lambda: self._answer(self.llm, messages, tools, native, events, stop), events
@@ -251,24 +256,35 @@ class _AnswerEvents:
     """The events of one answer: each is opened with its first text and masked as it grows."""
 
     def __init__(
-        self, stack: AsyncExitStack, recorder: Recorder, key: str, masker: Masker, answer_type: EventType
+        self,
+        stack: AsyncExitStack,
+        recorder: Recorder,
+        key: str,
+        masker: Masker,
+        answer_type: EventType,
+        *,
+        is_shown: bool = True,
     ) -> None:
+        self._is_shown = is_shown
         self._stack, self._recorder, self._key, self._masker = stack, recorder, key, masker
         self._answer_type = answer_type
         self._streams: dict[EventType, MaskedStream] = {}
 
     async def text(self, more: str) -> None:
-        if more.strip() or self._answer_type in self._streams:
+        if self._is_shown and (more.strip() or self._answer_type in self._streams):
             (await self._stream(self._answer_type)).add(more)
 
     async def thinking(self, more: str) -> None:
-        (await self._stream("llm_thinking")).add(more)
+        if self._is_shown:
+            (await self._stream("llm_thinking")).add(more)
 
     def restart(self) -> None:
         for stream in self._streams.values():
             stream.restart()
 
     async def complete(self, turn: Turn, more: dict[str, Any], native_calls: Sequence[str]) -> None:
+        if not self._is_shown:
+            return
         about = {
             "model": turn.model,
             "provider": turn.provider,
@@ -347,7 +363,7 @@ def _request(tools: Sequence[ToolSpec], native: NativeTools | None) -> dict[str,
 
 
 def _record(
-    kind: Literal["iteration", "final_analysis"],
+    kind: ModelCallKind,
     exchange: Exchange,
     request: Mapping[str, Any],
     turn: Turn,

@@ -37,6 +37,9 @@ class Assignment:
     key: bytes | None = field(default=None, repr=False)
     """The key for the session's masking marks."""
 
+    asks_for_verdict: bool = False
+    """Whether a model is asked for the verdict after its analysis; it costs one request."""
+
     system: Prompt | None = None
     question: Prompt | None = None
     """Prompts that replace the default ones, for work other than alerts; they may omit placeholders."""

@@ -11,6 +11,7 @@ Knows nothing of sessions, stores or viewers. Without a model, `survey` does the
 import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import anyio.to_thread
@@ -26,12 +27,14 @@ from tersely.agent.function_calling import FunctionCalling
 from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.react import ReAct, quoted
 from tersely.agent.recorder import Recorder
+from tersely.agent.stated_verdict import StatedVerdict, from_analysis, read_stated, verified
 from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
 from tersely.agent.tool_executor import Observation, Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
+from tersely.agent.verdict import Verdict, record_verdict
 from tersely.condensing.prompt_files import Prompt
-from tersely.errors import LLMTooLong
+from tersely.errors import InputError, LLMTooLong, ResultExpired, ResultNotFound
 from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message, ToolCall, ToolSpec
 from tersely.llm.providers import NativeTools
@@ -46,6 +49,8 @@ from tersely.text.tokens import O200K
 __all__ = ["Assignment", "Report", "investigate"]
 
 CONCLUDE = Prompt("conclude", "tersely.agent")
+VERDICT = Prompt("verdict", "tersely.agent")
+ANSWER_WITH_JSON = "Answer with the JSON object alone; do not call a tool."
 
 MOST_TRIES = 3
 """Attempts to send a conversation that the provider rejects as too long, shorter each time."""
@@ -69,6 +74,10 @@ MOST_REPETITIONS = 3
 """Rounds with refused repetitions after which the model has to conclude."""
 
 NO_TOOLS_LEFT = own_words("No tool was called: none can be called any more. Write your analysis now, as plain text.")
+
+NO_VERDICT = own_words(
+    "The model stated no verdict that can be read; cause and summary are the beginning of its analysis."
+)
 
 MOST_FINDINGS = 20
 LONGEST_FINDING = 500
@@ -136,6 +145,12 @@ class _Investigation:
     """The tools as declared in the first turn; declared the same in every turn, so that prompts can be cached."""
 
     async def run(self) -> Report:
+        report = await self._analysed()
+        if self.assignment.asks_for_verdict and report.status == "completed":
+            return replace(report, verdict=await self._verdict(report.analysis))
+        return report
+
+    async def _analysed(self) -> Report:
         assignment, llm = self.assignment, self.llm
         self.model_caller = ModelCaller(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
         self.conversation = await anyio.to_thread.run_sync(self._begun)
@@ -417,6 +432,64 @@ class _Investigation:
             return await self.model_caller.call(messages, key=name, tools=tools, native=native, kind="final_analysis")
 
         return await self.step(name, asked)
+
+    # The verdict
+
+    async def _verdict(self, analysis: Masked) -> Verdict:
+        """Ask for the result in fields, once more if the answer cannot be read; else take the analysis' beginning."""
+        prefix = f"{self.assignment.stage_id}/verdict"
+        asked = Message("user", self.model_caller.masker.mask(VERDICT.fill()))
+        said = Message("assistant", analysis)
+        stated: StatedVerdict | None = None
+        complaint = ""
+        for attempt in (1, 2):
+            specs = self._specs() if attempt == 1 else ()
+            extra = [said, asked]
+            if complaint:
+                extra.append(Message("user", self.model_caller.masker.mask(f"{complaint} {ANSWER_WITH_JSON}")))
+            try:
+                room = self._room(specs) - self.conversation.tokens(extra) - 100
+                messages = await anyio.to_thread.run_sync(self._fitting, room)
+            except LLMTooLong:
+                break
+            turn = await self._stating(f"{prefix}/model/{attempt}", messages, extra, specs)
+            if turn.problem:
+                break
+            try:
+                stated = read_stated(turn.text)
+                break
+            except InputError as problem:
+                complaint = str(problem)
+        return await self.step(prefix, lambda: self._checked(prefix, stated, analysis))
+
+    async def _stating(
+        self, name: str, messages: Sequence[Message], extra: Sequence[Message], specs: Sequence[ToolSpec]
+    ) -> Turn:
+        # Without tools, a provider refuses a conversation that contains calls.
+        sent = [*(messages if specs else flattened(messages)), *extra]
+        native = self.assignment.native_tools if specs else None
+
+        async def asked() -> Turn:
+            self.recorder.progress("concluding", "Stating the verdict")
+            return await self.model_caller.call(sent, key=name, tools=specs, native=native, kind="executive_summary")
+
+        return await self.step(name, asked)
+
+    async def _checked(self, name: str, stated: StatedVerdict | None, analysis: Masked) -> Verdict:
+        """The verdict with its quotations looked up in the results that this agent saw."""
+        if stated is None:
+            verdict = from_analysis(analysis)
+            await self.recorder.record(name, "notice", NO_VERDICT)
+        else:
+            seen = {one.handle: f"{one.server}.{one.tool}" for ran in self.ran.values() for one in ran if one.handle}
+            results: dict[str, tuple[str, str]] = {}
+            for handle, source in seen.items():
+                with suppress(ResultNotFound, ResultExpired):
+                    text = await self.caller.executor.results.load(handle, self.caller.scope.name)
+                    results[handle] = (source, text)
+            verdict = await anyio.to_thread.run_sync(verified, stated, results)
+        await record_verdict(self.recorder, name, verdict, analysis)
+        return verdict
 
 
 def _key(call: ToolCall) -> str:

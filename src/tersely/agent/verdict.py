@@ -72,6 +72,9 @@ class Verdict:
     against: tuple[Citation, ...] = ()
     """What another cause would explain, or this one does not."""
 
+    unverified: int = 0
+    """Quotations of a model that no result contains; they were left out."""
+
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -110,7 +113,7 @@ def survey_verdict(subject: Subject, ranked: Sequence[RankedEvidence]) -> Verdic
     ][:MOST_AGAINST]
     since = _began(chosen)
     return Verdict(
-        cause=_shortened(sentence, LONGEST_CAUSE),
+        cause=shortened(sentence, LONGEST_CAUSE),
         summary="\n".join(_summary(sentence, since, chosen, supporting)),
         confidence=_confidence(top, supporting, against),
         service=service,
@@ -222,7 +225,7 @@ def _confidence(
 def _summary(
     sentence: str, since: datetime | None, chosen: Sequence[RankedEvidence], supporting: Sequence[RankedEvidence]
 ) -> list[str]:
-    lines = [_cut(sentence, 240).rstrip(".") + "."]
+    lines = [cut(sentence, 240).rstrip(".") + "."]
     top = chosen[0].evidence
     if top.count > 1 and since:
         lines.append(f"Seen {top.count:,} times since {since:%H:%M} UTC.")
@@ -230,7 +233,7 @@ def _summary(
         lines.append(f"Since {since:%H:%M} UTC.")
     if supporting:
         first = supporting[0]
-        lines.append(f"Also in {first.source.name}: {_cut(_plain(first.evidence), 200)}")
+        lines.append(f"Also in {first.source.name}: {cut(_plain(first.evidence), 200)}")
     return lines
 
 
@@ -252,11 +255,11 @@ def _actions(top: RankedEvidence, sentence: str) -> tuple[Action, ...]:
     )
     match evidence.kind:
         case "change":
-            act = Action(text=f"Undo the change, or correct it: {_cut(_change(evidence.text), 160)}")
+            act = Action(text=f"Undo the change, or correct it: {cut(_change(evidence.text), 160)}")
         case "measure":
             act = Action(text="Find out what changed when the value shifted.")
         case _:
-            act = Action(text=f"Remove the reason that is given: {_cut(sentence, 160)}")
+            act = Action(text=f"Remove the reason that is given: {cut(sentence, 160)}")
     return (act, look)
 
 
@@ -266,7 +269,7 @@ def _citation(one: RankedEvidence) -> Citation:
         handle=one.source.handle or "",
         first_line=one.evidence.line,
         last_line=one.evidence.last_line,
-        quote=_cut(one.evidence.text, LONGEST_QUOTE),
+        quote=cut(one.evidence.text, LONGEST_QUOTE),
         count=one.evidence.count,
     )
 
@@ -275,7 +278,7 @@ _CLASS = re.compile(r"\b(?:[a-z_][\w$]*\.)+(?=[A-Z]\w+)")
 """The package of a class name."""
 
 
-def _shortened(sentence: str, longest: int) -> str:
+def shortened(sentence: str, longest: int) -> str:
     """A sentence of at most `longest` characters, without its least telling parts.
 
     Messages nest from the general to the particular ("call failed: X: Y: no such host"), so the beginning and the end
@@ -298,11 +301,11 @@ def _shortened(sentence: str, longest: int) -> str:
         del kept[min((number for number in kept if number), key=telling)]
     for number in sorted(set(range(len(parts))) - kept.keys(), key=telling, reverse=True):
         if (room := longest - len(joined()) - 4) >= 30:
-            kept[number] = _cut(parts[number], room)
-    return _cut(joined(), longest)
+            kept[number] = cut(parts[number], room)
+    return cut(joined(), longest)
 
 
-def _cut(text: str, longest: int) -> str:
+def cut(text: str, longest: int) -> str:
     text = " ".join(text.split())
     if len(text) <= longest:
         return text

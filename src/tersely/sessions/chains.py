@@ -61,6 +61,9 @@ class ChainOptions(BaseModel):
     only among those of the chain), `narrow`: only among those of the chain, `none`: not at all.
     """
 
+    verdict: bool | None = None
+    """Whether the model is asked for a verdict after its last analysis; if omitted, the default."""
+
     kind: str = "investigation"
     """The workflow that runs it."""
 
@@ -108,6 +111,11 @@ class Defaults(BaseModel):
 
     display_tokens: Annotated[int, Field(alias="TERSELY_DISPLAY_TOKENS", ge=0)] = 8_000
     """Tokens of a tool result that timeline and trace show; 0 shows all. The whole result can be read in any case."""
+
+    verdict: Annotated[bool, Field(alias="TERSELY_VERDICT")] = True
+    """Whether the model is asked for a verdict (cause, confidence, actions, evidence) after its last analysis, which
+    costs one more request per session. Investigations without a model always have one.
+    """
 
     summarization: SummarizationDefaults = SummarizationDefaults()
     alert_masking: AlertMasking = AlertMasking()

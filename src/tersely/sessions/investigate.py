@@ -46,14 +46,23 @@ class Investigations:
         for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
             execution_id = rows.derived_id(session.id, f"execution/{position}")
             recorder.session_progress(position, len(parts), part.stage.name)
-            outcome = await self._stage(session, recorder.within(stage_id, execution_id), part, earlier)
+            is_last = position == len(parts) - 1
+            outcome = await self._stage(
+                session, recorder.within(stage_id, execution_id), part, earlier, is_last=is_last
+            )
             if outcome.status == "failed":
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
         return outcome
 
     async def _stage(
-        self, session: Session, recorder: SessionRecorder, part: StagePlan, earlier: list[tuple[str, Masked]]
+        self,
+        session: Session,
+        recorder: SessionRecorder,
+        part: StagePlan,
+        earlier: list[tuple[str, Masked]],
+        *,
+        is_last: bool,
     ) -> SessionOutcome:
         assert recorder.stage_id and recorder.execution_id
         llm = self.models.of(part.providers)
@@ -85,6 +94,7 @@ class Investigations:
                 native_tools=part.native_tools,
                 max_iterations=part.max_iterations,
                 key=session.mark_key,
+                asks_for_verdict=is_last and self.plan.asks_for_verdict(session.chain),
             ),
             llm=llm,
             summarizer=self._summarizer(part),

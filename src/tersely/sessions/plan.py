@@ -75,6 +75,11 @@ class InvestigationPlan:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
         return [self._part(stage, override) for stage in self.chains[chain].stages]
 
+    def asks_for_verdict(self, chain: str) -> bool:
+        """Whether the model is asked for a verdict after the last stage of this chain."""
+        own = self.chains[chain].verdict
+        return self.defaults.verdict if own is None else own
+
     def _part(self, stage: StageOptions, override: AcceptedOverride | None) -> StagePlan:
         agent = self.agents.get(stage.agent)
         if agent is None:

@@ -243,6 +243,9 @@ class VerdictOut(VerdictShort):
     against: list[CitationOut]
     """What another cause would explain, or this one does not."""
 
+    unverified: int
+    """Quotations of a model that no result contains; they were left out."""
+
 
 class SessionOut(_ResponseBody):
     id: str
