@@ -30,6 +30,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pipeline": (),
     "quality": (),
     "research": (),
+    "scale": (),
     "summaries": (),
     "tokens": (),
     "truth": (),

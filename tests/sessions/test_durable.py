@@ -110,7 +110,7 @@ async def test_steps_of_another_release_that_do_not_fit_are_removed_and_the_othe
     file = tmp_path / "tersely-workflows.db"
     ran: list[str] = []
     found: list[IncompatibleStep] = []
-    over = anyio.Event()
+    killed, over = anyio.Event(), anyio.Event()
     is_new_release = False
 
     async def work(session_id: str) -> None:
@@ -130,6 +130,7 @@ async def test_steps_of_another_release_that_do_not_fit_are_removed_and_the_othe
             await engine.rewind(session_id, problem.position, taken_from="one")
             raise Interrupted from None
         if not is_new_release:
+            killed.set()
             raise Interrupted  # Killed here; updated; started again.
         over.set()
 
@@ -143,8 +144,8 @@ async def test_steps_of_another_release_that_do_not_fit_are_removed_and_the_othe
     ) as engine:
         await engine.enqueue("a session")
         with anyio.fail_after(300):
-            while len(_rows(file, "SELECT * FROM operation_outputs")) < 3:
-                await anyio.sleep(0.02)
+            await killed.wait()
+            assert len(_rows(file, "SELECT * FROM operation_outputs")) == 3
             is_new_release = True
             # And the record of one step is of a kind that this release does not know.
             _change(file, 'UPDATE operation_outputs SET output = \'{"$is": "x", "of": {}}\' WHERE function_id = 1')

@@ -193,7 +193,9 @@ async def add_interaction(
     if seq is None:
         return None
     event = InteractionCreated(interaction_id=new.id, interaction_type=new.exchange.type)
-    return await _append(db, session_id, seq, stored_row(f"{new.step}/{new.exchange.type}", event), now=now)
+    logged = await _append(db, session_id, seq, stored_row(f"{new.step}/{new.exchange.type}", event), now=now)
+    await interactions.count(db, new.exchange, now=now)
+    return logged
 
 
 async def append(

@@ -242,6 +242,7 @@ class Worker:
     async def running(self, database_url: str, *, at_once: int, poll: float) -> AsyncIterator[Engine]:
         """Work on queued sessions inside the block; then shut down in order."""
         self._at_once = at_once
+        self._claiming = anyio.Lock()
         async with self.hold_lock(self.database, self.name) as self._lock:
             if self._lock:
                 self.name = self._lock.executor
@@ -511,7 +512,8 @@ class Worker:
                 await anyio.sleep(0.1)
 
     async def _claim(self, session_id: str) -> Session:
-        async with self.database.transaction() as db:
+        # One at a time: the database lets one claim after the other pass, and those that wait there keep a connection.
+        async with self._claiming, self.database.transaction() as db:
             if not await executors.is_room_for(db, session_id, self._at_once):
                 raise _NoRoom
             claim, logged = await log.claim_session(db, session_id, self.name, now=self.database.clock.now())

@@ -32,6 +32,9 @@ BUSY_SECONDS = 10
 IDLE_SECONDS = 4
 """How long PostgreSQL waits for the next statement of a transaction before it rolls it back."""
 
+TEST_AFTER_SECONDS = 1.0
+"""How long a connection to PostgreSQL may be unused before it is tested."""
+
 POSTGRESQL_TIMEOUTS: dict[str, int] = {
     "connect_timeout": 5,
     "keepalives_idle": 5,
@@ -230,10 +233,10 @@ def _engine(url: str) -> AsyncEngine:
         try:
             engine = create_async_engine(
                 parsed.set(drivername="postgresql+psycopg"),
-                pool_pre_ping=True,
                 connect_args={name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in parsed.query},
             )
             sa.event.listen(engine.sync_engine, "connect", _prepare_postgresql)
+            _test_idle_connections(engine.sync_engine)
             return engine
         except (ModuleNotFoundError, NoSuchModuleError):
             raise ConfigError("PostgreSQL needs its driver: pip install 'tersely[postgresql]'") from None
@@ -282,6 +285,29 @@ def _prepare_postgresql(connection: Any, record: Any) -> None:
     cursor.execute(f"SET idle_in_transaction_session_timeout = {IDLE_SECONDS * 1000}")
     cursor.close()
     connection.commit()
+
+
+def _test_idle_connections(engine: sa.Engine) -> None:
+    """Test a connection before it is used if nobody has used it for a while.
+
+    Testing each time (`pool_pre_ping`) is one more round trip for every transaction. A connection that broke since its
+    last use, a moment ago, makes that transaction fail, as if it had broken a moment later.
+    """
+
+    def returned(connection: Any, record: Any) -> None:
+        record.info["returned_at"] = time.monotonic()
+
+    def taken(connection: Any, record: Any, proxy: Any) -> None:
+        if time.monotonic() - record.info.get("returned_at", time.monotonic()) < TEST_AFTER_SECONDS:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error as problem:
+            # The others are probably broken too.
+            raise sa.exc.InvalidatePoolError from problem
+
+    sa.event.listen(engine, "checkin", returned)
+    sa.event.listen(engine, "checkout", taken)
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:

@@ -185,9 +185,16 @@ async def add(
         "created_at": record.started_at or now,
     }
     await db.execute(_ADDING, stored)
+    return int(row.last_seq)
+
+
+async def count(db: AsyncConnection, record: Interaction, *, now: datetime) -> None:
+    """Add a tool call to the statistics, in the transaction that adds it to the trace, so that it counts once.
+
+    Call it last in the transaction: the tool's row is locked until the transaction ends, for every session.
+    """
     if record.type == "mcp":
         await tool_usage.add(db, _tally(record, now))
-    return int(row.last_seq)
 
 
 _SUMS = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "tokens_before", "tokens_after", "price_micros")
@@ -204,7 +211,7 @@ _UNLESS_THERE = events.advancing(
 
 
 def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
-    """The statistics of one call; added in the same transaction, so that a repeated step counts once."""
+    """The statistics of one call."""
     tally = tool_usage.Tally()
     read = record.request.get("read_back")
     source = record.request if read is None else read

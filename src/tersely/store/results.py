@@ -92,8 +92,12 @@ def new_handle() -> str:
 
 
 async def has_blob(db: AsyncConnection, sha256: str) -> bool:
-    """Whether this content is stored, so that it need not be packed; locks it until the transaction ends."""
-    return await db.scalar(sa.select(1).where(blobs.c.sha256 == sha256).with_for_update()) is not None
+    """Whether this content is stored, so that it need not be packed; it is not deleted before the transaction ends.
+
+    Others may refer to it at the same time: tools that answer alike do not wait for each other.
+    """
+    found = sa.select(1).where(blobs.c.sha256 == sha256).with_for_update(read=True, key_share=True)
+    return await db.scalar(found) is not None
 
 
 async def keep(
