@@ -126,8 +126,9 @@ async def measure(
         stack.callback(server.close)
         ended: list[str] = []
         heard: list[Heard] = []
-        stop = anyio.Event()
+        stop, one_more = anyio.Event(), anyio.Event()
         waits: Counter[str] = Counter()
+        is_measured = False
 
         async def keep_busy(number: int) -> None:
             """One place in the load: an alert at a time, each followed to its end on another replica than took it."""
@@ -140,6 +141,8 @@ async def measure(
                     heard.append(one)
                     await watch(viewer, session_id, one)
                 ended.append(session_id)
+                if is_measured:
+                    one_more.set()
                 turn += 1
 
         async def extra_viewer(number: int) -> None:
@@ -171,10 +174,9 @@ async def measure(
                 commits, database_cpu = server.commits(), server.cpu()
                 cpu, done = sum(up.cpu() for up in ups), len(ended)
                 told = sum(len(one.seqs) for one in heard)
-                began = time.perf_counter()
+                began, is_measured = time.perf_counter(), True
                 await anyio.sleep(seconds)
-                while len(ended) == done:
-                    await anyio.sleep(SAMPLE_SECONDS)
+                await one_more.wait()
                 took = time.perf_counter() - began
                 sessions = len(ended) - done
                 cpu = sum(up.cpu() for up in ups) - cpu
