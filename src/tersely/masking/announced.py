@@ -9,12 +9,14 @@ The looser the syntax, the more the value has to look like a secret.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from tersely.masking.assignments import is_mixed, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
     Demand,
     Name,
+    Pattern,
     Places,
     compiled,
     is_code,
@@ -23,6 +25,7 @@ from tersely.masking.patterns import (
     is_sentence,
     name_of_secret,
     names_something,
+    without_groups,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
 from tersely.masking.windows import name_windows
@@ -73,26 +76,49 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
     (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
     # The value on the next line.
-    (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']+)""", _STRONG),
+    (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']{{8,}})""", _STRONG),
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
-_ANY_FORM = compiled("|".join(source for source, _ in _FORMS), ignore_case=True)
+_ANY_FORM = compiled("|".join(without_groups(source) for source, _ in _FORMS), ignore_case=True)
+"""Without groups, which cost more than the search."""
+_ANY_NAME = compiled(rf"[\w.\-]*{ANCHOR}[\w.\-]*", ignore_case=True)
 
 
-def _group_table() -> list[tuple[int, int, bool]]:
-    """For each form: its first group, the group after its last, and whether the value has to be strong."""
-    table: list[tuple[int, int, bool]] = []
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """A few of the forms, with groups: many groups at once are slow."""
+
+    pattern: Pattern
+    groups: tuple[tuple[int, int, int], ...]
+    """For each form: its number, its first group, and the group after its last."""
+
+
+def _some_forms(first: int, last: int) -> _Forms:
+    groups: list[tuple[int, int, int]] = []
     at = 1
-    for source, is_strict in _FORMS:
-        groups = compiled(source).groups
-        table.append((at, at + groups, is_strict))
-        at += groups
-    return table
+    for number in range(first, last):
+        end = at + compiled(_FORMS[number][0]).groups
+        groups.append((number, at, end))
+        at = end
+    sources = (source for source, _ in _FORMS[first:last])
+    return _Forms(compiled("|".join(sources), ignore_case=True), tuple(groups))
 
 
-_GROUPS = _group_table()
-_WRAPPED, _NEXT_LINE = _GROUPS[0][0], _GROUPS[-1][0]
+_WRAPPED, _NEXT_LINE = 0, len(_FORMS) - 1
+_SOME_FORMS = tuple(_some_forms(first, min(first + 6, _NEXT_LINE)) for first in range(0, _NEXT_LINE, 6))
+_LAST_FORM = _some_forms(_NEXT_LINE, _NEXT_LINE + 1)
+
+
+def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
+    """The number of the form that a match has, and its groups: the name, and then the value."""
+    for forms in (*_SOME_FORMS, _LAST_FORM):
+        if (places := forms.pattern.match(text, start, end)) is not None:
+            number, first, last = next(group for group in forms.groups if places[group[1]][0] >= 0)
+            return number, places[first:last]
+    raise AssertionError("a match of all forms is a match of one")
+
+
 _MADE = compiled(
     r"""["'`\])]{0,3}[ \t]*[:=>?|+.\-]+[ \t]*[("'A-Za-z&$#]{0,4}["'][ \t\n"']*"""
     r"""|[^\n]*(?:\b(?:some|ok|just|right|secret\w*|secure\w*|sensitive|redacted|zeroiz\w+|string|str|cow|optional?|password"""
@@ -115,43 +141,51 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Values that a name announces in another syntax than `name = value`."""
     at = seen = 0
     near = name_windows(text, clock)
-    while places := near.search(_ANY_FORM, at):
+    while bounds := near.search(_ANY_FORM, at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
-        first, last, is_strict = next(form for form in _GROUPS if places[form[0]][0] >= 0)
-        name_start, name_end = places[first]
+        names = [name for (name,) in _ANY_NAME.every(text, *bounds[0])]
+        if not any(_announces(text[start : min(end, start + 128)]) for start, end in names):
+            at = max(names[0][1], at + 1)
+            continue
+        form, places = _form_of(text, *bounds[0])
+        name_start, name_end = places[0]
         at = max(name_end, at + 1)
-        found = _value(text, places, first, last)
+        found = _value(text, places)
         if found is None:
             continue
-        name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
-        if name is None or (name.in_query_only and name.kind != "csrf"):
+        name = _announces(text[name_start : min(name_end, name_start + 128)])
+        if name is None:
             continue
         start, end = found
         value = text[start : min(end, start + LOOK)]
-        if is_strict and not _is_strong(value, name):
+        if _FORMS[form][1] and not _is_strong(value, name):
             continue
-        if first == _NEXT_LINE and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
+        if form == _NEXT_LINE and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
             continue  # Not alone on its line.
-        if first == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
+        if form == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
             continue
         if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):
             yield SecretSpan(start, end, name.kind)
             at = max(at, end)
 
 
-def _value(text: bytes, places: Places, first: int, last: int) -> tuple[int, int] | None:
-    start, end = next(((start, end) for start, end in places[first + 1 : last] if start >= 0), (0, 0))
+def _announces(name: bytes) -> Name | None:
+    found = name_of_secret(name)
+    return found if found is not None and (not found.in_query_only or found.kind == "csrf") else None
+
+
+def _value(text: bytes, places: Places) -> tuple[int, int] | None:
+    start, end = next(((start, end) for start, end in places[1:] if start >= 0), (0, 0))
     end = start + len(text[start:end].rstrip(b" \t\r")) if end - start < LOOK else end
     return (start, end) if start < end else None
 
 
 def _is_strong(value: bytes, name: Name) -> bool:
     """Whether a value is a secret by its look, too."""
-    if is_code(value) or is_placeholder(value):
-        return False
-    return is_random(value) or (is_mixed(value, announced=True) and not names_something(value, name))
+    is_likely = is_random(value) or (is_mixed(value, announced=True) and not names_something(value, name))
+    return is_likely and not is_code(value) and not is_placeholder(value)
 
 
 # --------------------------------------------------------------------------- sentences
@@ -173,6 +207,9 @@ _SENTENCE = compiled(
     rf"""[ \t*]+["'`(*]*{_SAID_VALUE}""",
     ignore_case=True,
 )
+_SENTENCE_BOUNDS = compiled(without_groups(_SENTENCE.source), ignore_case=True)
+"""Without groups, which cost more than the search."""
+
 _REVERSED = compiled(
     r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as"""
     r"""|was)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
@@ -191,10 +228,16 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`the db_password is …`, `Unseal Key 1: …`, `use … as the password`."""
     at = seen = 0
     near = name_windows(text, clock)
-    while places := near.search(_SENTENCE, at):
+    known = set(near.found.values())
+    while bounds := near.search(_SENTENCE_BOUNDS, at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
+        if bounds[0][1] in known:
+            at = bounds[0][1]
+            continue
+        places = _SENTENCE.match(text, *bounds[0])
+        assert places is not None  # The same pattern.
         _, (name_start, name_end), connector, (start, end) = places
         at = max(name_end, at + 1)
         name = _spoken_name(text, name_start, min(name_end, name_start + 128))
@@ -205,6 +248,21 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if _is_said(value, name, is_announced=words.rstrip().endswith(_ANNOUNCING), is_equated=_equates(words)):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
+
+
+def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Sentences in which the value comes first, one-time codes, and seed phrases."""
+    near = name_windows(text, clock)
+    if near.search(_ANY_OF_THESE, 0) is None:
+        return
+    for _, place in near.every(_SEED):
+        yield SecretSpan(*place, "mnemonic")
+    for places in near.every(_ONE_TIME):
+        clock.check()
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        for (place,) in _CODE_ITEM.every(text, start, end):
+            if place[1] - place[0] >= 4:
+                yield SecretSpan(*place, "otp")
     for seen, (_, (start, end), (name_start, name_end)) in enumerate(near.every(_REVERSED)):
         if seen % 64 == 0:
             clock.check()
@@ -229,17 +287,9 @@ _SEED = compiled(
 _CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})+")
 
 
-def one_time_codes(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """`123456 is your login code`, lists of recovery codes, and seed phrases."""
-    near = name_windows(text, clock)
-    for _, place in near.every(_SEED):
-        yield SecretSpan(*place, "mnemonic")
-    for places in near.every(_ONE_TIME):
-        clock.check()
-        start, end = next(place for place in places[1:] if place[0] >= 0)
-        for (place,) in _CODE_ITEM.every(text, start, end):
-            if place[1] - place[0] >= 4:
-                yield SecretSpan(*place, "otp")
+_ANY_OF_THESE = compiled(
+    "|".join(without_groups(pattern.source) for pattern in (_REVERSED, _ONE_TIME, _SEED)), ignore_case=True
+)
 
 
 def _equates(words: bytes) -> bool:
@@ -260,10 +310,10 @@ def _spoken_name(text: bytes, start: int, end: int) -> Name | None:
 
 
 def _is_said(value: bytes, name: Name, *, is_announced: bool, is_equated: bool) -> bool:
-    if len(value) < 4 or is_placeholder(value) or is_code(value):
-        return False
     if name.kind in ("otp", "pin", "totp", "cvv"):
-        return is_announced and worth_masking(value, name, quoted=True)
+        return is_announced and len(value) >= 4 and not is_code(value) and worth_masking(value, name, quoted=True)
+    if len(value) < 8 or is_placeholder(value) or is_code(value):
+        return False
     if not is_announced and name.kind == "key" and _FINGERPRINT.is_all_of(value):
         return False
     if is_random(value) and (is_announced or len(value) >= 16):

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from tersely.masking.patterns import (
     ANCHOR,
+    DIGITS,
+    LETTERS,
     NAME_BYTES,
     Demand,
     Name,
@@ -22,7 +24,7 @@ from tersely.masking.patterns import (
     is_wordy,
     name_of_secret,
 )
-from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, line_start
 from tersely.masking.structures import block_body, yaml_scalar
 from tersely.masking.windows import name_windows
 
@@ -83,6 +85,9 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if seen % 256 == 0:
             clock.check()
         (start, at), (quote_start, quote_end) = places
+        if (known := near.found_at(at)) is not None:
+            at = known
+            continue
         start, name_end = _name_start(text, start), quote_start
         name = name_of_secret(text[start:name_end])
         if name is None:
@@ -235,8 +240,7 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan |
     head = _BLOCK_SCALAR.match(text, start, min(len(text), start + 200))
     if head is None:
         return None
-    line_start = text.rfind(b"\n", max(0, name_start - 200), name_start) + 1
-    lead = text[line_start:name_start]
+    lead = text[line_start(text, name_start, 200) : name_start]
     body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t")), LOOK)
     if body is None or not worth_masking(text[body[0] : body[1]], name, quoted=True):
         return None
@@ -390,10 +394,9 @@ def _end_of_words(
     """Where a value without quotes ends, if it continues after `end`; None if it is the start of a sentence."""
     rest = text[start:limit].rstrip()
     word = rest.split(None, 1)[0]
-    if len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None:
-        line_start = text.rfind(b"\n", max(0, name_start - 80), name_start) + 1
-        if _LINE_LEAD.is_all_of(text, line_start, name_start):
-            end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
+    is_longer = len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None
+    if is_longer and _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start):
+        end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
         return end
     if name.kind != "passphrase" and _is_letters(text[start:end]) and rest[end - start :].strip(b" \t,;.)"):
@@ -476,13 +479,8 @@ def is_mixed(value: bytes, *, announced: bool) -> bool:
         return False
     if len(value) >= 16 and is_random(value):
         return True
-    digits = sum(48 <= char <= 57 for char in value)
-    letters = sum(65 <= (char & 0xDF) <= 90 for char in value)
-    symbols = len(value) - digits - letters
-    return (
-        announced
-        and digits > 0
-        and letters > 2
-        and (symbols > 0 or value.lower() != value)
-        and not set(value) & set(b"/:")
-    )
+    if not announced or b"/" in value or b":" in value:
+        return False
+    digits = len(value) - len(value.translate(None, DIGITS))
+    letters = len(value) - len(value.translate(None, LETTERS))
+    return digits > 0 and letters > 2 and (len(value) > digits + letters or value.lower() != value)

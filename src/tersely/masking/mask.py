@@ -80,7 +80,7 @@ class Masker:
             token_table()  # Loaded now, so that neither its cost nor a missing file affects the first result.
         self._key = key or secrets.token_bytes(32)
         self._decode = "encoded" in groups
-        self._finders: list[Finder] = [finder for name, finder in GROUPS.items() if name in groups]
+        self._finders: list[Finder] = [finder for name in GROUPS if name in groups for finder in GROUPS[name]]
         self._finders += [_custom_finder(name, pattern) for name, pattern in (custom or {}).items()]
 
     def mask(self, text: str) -> Masked:
@@ -236,20 +236,36 @@ def _custom_finder(name: str, pattern: str) -> Finder:
     return find
 
 
+_SUSPECT = compiled(
+    r"[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f\xad]|[\xcc\xcd\xd2\xd6\xd8\xd9]|\xe1[\x85\x9e\xa0\xaa-\xac\xb7]|\xe2[\x80\x81\x83\xa0]"
+    r"|\xe3\x85|\xed[\xa0-\xbf]|\xef[\xb8\xbb\xbe\xbf]|\xf0\x9d\x85|\xf3\xa0"
+)
+"""The first bytes of what `deceptions` finds: much faster than a look at every character."""
+
+
 def _visible(text: str, raw: bytes) -> View | None:
     """The text without hidden characters, which could split a name or a secret; None if there are none."""
-    changes: list[tuple[int, int, bytes]] = []
+    if _SUSPECT.search(raw) is None:
+        return None
+    source: list[bytes] = []
+    spelled: list[bytes] = []
     at = size = 0
     for hidden in deceptions(text):
-        if '"' in text[hidden.start : hidden.end]:
+        found = text[hidden.start : hidden.end]
+        if '"' in found:
             # A terminal sequence around a piece of JSON: `clean` may remove it, but no secret extends over it.
             continue
-        size += len(text[at : hidden.start].encode("utf-8", "surrogatepass"))
-        width = len(text[hidden.start : hidden.end].encode("utf-8", "surrogatepass"))
-        changes.append((size, size + width, hidden.replacement.encode()))
-        size += width
+        before = text[at : hidden.start]
+        width = len(before) if before.isascii() else len(before.encode("utf-8", "surrogatepass"))
+        source += (raw[size : size + width], found.encode("utf-8", "surrogatepass"))
+        spelled += (source[-2], hidden.replacement.encode())
+        size += width + len(source[-1])
         at = hidden.end
-    return View(raw, 0, len(raw), changes) if changes else None
+    if not source:
+        return None
+    source.append(raw[size:])
+    spelled.append(source[-1])
+    return View(source, spelled)
 
 
 _BORDERS = frozenset(b" \t\r\n\"'=:,;&()[]{}<>@/")

@@ -2,17 +2,19 @@
 
 `pass\\u0077ord`, `pass&#119;ord`, full-width letters and `contraseña` all announce what
 `password` announces, `│` divides cells as `|` does, and `“…”` quotes as `"…"` does. The
-views that `normalised` yields spell all of these in one way and map spans back, so the
+view that `normalised` returns spells all of these in one way and maps spans back, so the
 finders need to know only that way.
 """
 
 import html
+import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import pairwise
 
 from tersely.masking.patterns import ANCHOR, compiled
-from tersely.masking.spans import View
+from tersely.masking.spans import GAP, View
 
 _BEFORE, _AFTER = 400, 600
 """Bytes around a change that are searched again."""
@@ -41,7 +43,6 @@ _FOREIGN: dict[bytes, tuple[str, ...]] = {
 """English names by the ones of other languages; letters outside ASCII are listed in every case that occurs."""
 
 _ENGLISH = {name.encode().lower(): english for english, names in _FOREIGN.items() for name in names}
-_FOREIGN_NAMES = "|".join(sorted((name for names in _FOREIGN.values() for name in names), key=len, reverse=True))
 _IS = ("は", "是", "为", "為", "는", "은", "가")
 """What may follow a name without a space and means "is"."""
 
@@ -52,79 +53,117 @@ _SIGNS = {
     "─": "-", "━": "-", "═": "-", "┼": "+", "╇": "+", "╪": "+", "╬": "+", "┡": "+", "┩": "+", "。": ".", "「": '"',
     "」": '"', "『": '"', "』": '"',
 }  # fmt: skip
-_CODES = (
-    r"\\+u00([2-7][0-9a-f])|\\+x([2-7][0-9a-f])|\\+u\{0{0,4}([2-7][0-9a-f])\}|\\+U000000([2-7][0-9a-f])"
-    r"|&#x0{0,4}([2-7][0-9a-f]);|%((?:4[1-9a-f]|5[0-9a]|6[1-9a-f]|7[0-9a]))|\\(0[4-7][0-7]|1[0-7][0-7])|&#0{0,4}(3[2-9]|[4-9]\d|1[01]\d|12[0-6]);"
-)
-_CHANGE = compiled(
-    rf"{_CODES}|(&(?:quot|apos|lt|gt|amp|nbsp|colon|equals|lowbar|comma|semi|period|num);)"
-    r"|(\xef\xbc[\x81-\xbf]|\xef\xbd[\x80-\x9e]|\xf0\x9d[\x90-\x9f][\x80-\xbf])"
-    rf"|((?:{_FOREIGN_NAMES}){'(?:' + '|'.join(_IS) + ')?'})"
-    rf"|({'|'.join(_SIGNS)}|\xe2[\x94\x95][\x80-\xbf])",
-    ignore_case=True,
-)
-_OCTAL, _DECIMAL, _ENTITY, _WIDE, _SIGN = 7, 8, 9, 10, 12
+_NAMES = [name for names in _FOREIGN.values() for name in names]
+_LATIN_NAME = compiled("|".join(sorted((name for name in _NAMES if name[0].isascii()), key=len, reverse=True)),
+                       ignore_case=True)  # fmt: skip
+"""Names that begin with a plain letter. Few texts have one, and most letters begin none."""
+
+_HEX = rb"[2-7][0-9a-fA-F]"
+_CODES: dict[bytes, bytes] = {
+    # A run of backslashes is read from its first.
+    b"\\": rb"(?<!\\\\)\\{0,15}+(?:[uU]00%b|x%b|u\{0{0,4}%b\}|U000000%b|0[4-7][0-7]|1[0-7][0-7])"
+    % (_HEX, _HEX, _HEX, _HEX),
+    b"&": rb"(?:#[xX]0{0,4}%b|#0{0,4}(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])|quot|apos|lt|gt|amp|nbsp|colon|equals|lowbar"
+    rb"|comma|semi|period|num|QUOT|LT|GT|AMP);" % _HEX,
+    b"%": rb"(?:4[1-9A-Fa-f]|5[0-9Aa]|6[1-9A-Fa-f]|7[0-9Aa])",
+    b"\xef": rb"(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])",
+    b"\xf0": rb"\x9d[\x90-\x9f][\x80-\xbf]",
+}
+"""What follows a first byte that begins another spelling of a letter or a sign."""
+
+
+def _any_of(words: Iterable[bytes]) -> bytes:
+    return b"|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
+
+
+def _change() -> re.Pattern[bytes]:
+    """Whatever is spelled in another way.
+
+    The standard library's `re`, whose `split` has no loop in Python: a hostile text has a change for every few bytes.
+    The first byte is looked for by itself, which is fast, and nothing is longer than a few words: the time is linear.
+    """
+    words: dict[bytes, list[bytes]] = {}
+    names = (name.encode() for name in _NAMES if not name[0].isascii())
+    for word in (*names, *map(str.encode, _SIGNS)):
+        words.setdefault(word[:1], []).append(word[1:])
+    verb = _any_of(map(str.encode, _IS))
+    follow = {first: b"(?:%b)(?:%b)?+" % (_any_of(rest), verb) for first, rest in words.items()}
+    follow[b"\xe2"] += rb"|[\x94\x95][\x80-\xbf]"
+    firsts = {**follow, **_CODES}
+    rests = b"|".join(b"(?<=%b)(?:%b)" % (re.escape(first), rest) for first, rest in firsts.items())
+    return re.compile(b"([%b](?:%b))" % (b"".join(map(re.escape, firsts)), rests))
+
+
+_CHANGE = _change()
 _SENSITIVE = compiled(ANCHOR, ignore_case=True)
 
 
-def normalised(text: bytes) -> Iterator[View]:
-    """Views of the parts of the text that another spelling changes and in which a sensitive name stands."""
-    pending: list[tuple[int, int, bytes]] = []
-    start = end = 0
-    for places in _CHANGE.every(text):
-        change = (*places[0], _replacement(text, places))
-        if pending and change[0] > end:
-            yield from _view(text, start, end, pending)
-            pending = []
-        if not pending:
-            start = _line_start(text, change[0])
-        end = min(len(text), change[1] + _AFTER)
-        pending.append(change)
-    if pending:
-        yield from _view(text, start, end, pending)
+def normalised(text: bytes) -> View | None:
+    """A view of the parts of the text that another spelling changes and in which a sensitive name stands."""
+    source: list[bytes] = []
+    at = 0
+    for ((start, end),) in _LATIN_NAME.every(text):
+        source += (*_CHANGE.split(text[at:start]), text[start:end])
+        at = end
+    source += _CHANGE.split(text[at:] if at else text)
+    if len(source) == 1:
+        return None
+    spelled = source.copy()
+    spelled[1::2] = map(_spelled, source[1::2])  # Every second part is spelled in another way.
+    return _near_names(source, spelled)
 
 
-def _view(text: bytes, start: int, end: int, changes: list[tuple[int, int, bytes]]) -> Iterator[View]:
-    view = View(text, start, _line_end(text, end), changes)
-    if _SENSITIVE.search(view.text) is not None:
-        yield view
+def _near_names(source: list[bytes], spelled: list[bytes]) -> View | None:
+    """The changes with the text around them, as far as a name is near."""
+    view_source: list[bytes] = []
+    view_spelled: list[bytes] = []
+    is_any = False
+    last = len(source) - 1
+    far = [number for number in range(2, last, 2) if len(source[number]) > _BEFORE + _AFTER]
+    used = 0
+    for first, following in pairwise((0, *far, last)):
+        left, right = source[first], source[following]
+        start, end = max(used, _line_start(left)), _line_end(right)
+        near = [left[start:], *spelled[first + 1 : following], right[:end]]
+        is_named = _SENSITIVE.search(b"".join(near)) is not None
+        is_any = is_any or is_named
+        view_source += (left[used:start], left[start:], *source[first + 1 : following], right[:end])
+        view_spelled += (GAP, *(near if is_named else [b""] * len(near)))
+        used = end
+    return View((*view_source, source[last][used:]), (*view_spelled, GAP)) if is_any else None
 
 
-def _line_start(text: bytes, at: int) -> int:
-    lowest = max(0, at - _BEFORE)
-    line = text.find(b"\n", lowest, at) + 1
+def _line_start(before: bytes) -> int:
+    lowest = max(0, len(before) - _BEFORE)
+    line = before.find(b"\n", lowest) + 1
     return line if line and lowest else lowest
 
 
-def _line_end(text: bytes, at: int) -> int:
-    line = text.rfind(b"\n", max(0, at - _AFTER // 2), at)
-    return line + 1 if line >= 0 and at < len(text) else at
-
-
-def _replacement(text: bytes, places: list[tuple[int, int]]) -> bytes:
-    group = next(number for number in range(1, len(places)) if places[number][0] >= 0)
-    return _spelled(group, text[slice(*places[group])])
+def _line_end(after: bytes) -> int:
+    highest = min(len(after), _AFTER)
+    line = after.rfind(b"\n", highest - _AFTER // 2, highest) if highest == _AFTER else -1
+    return line + 1 if line >= 0 else highest
 
 
 @lru_cache(maxsize=2048)
-def _spelled(group: int, found: bytes) -> bytes:
-    if group < _OCTAL:
-        return bytes((int(found, 16),))
-    if group == _OCTAL:
-        return bytes((int(found, 8),))
-    if group == _DECIMAL:
-        return bytes((int(found),))
-    if group == _ENTITY:
+def _spelled(found: bytes) -> bytes:
+    sign = found[:1]
+    if sign == b"\\":
+        code = found.lstrip(b"\\").rstrip(b"}")
+        return bytes((int(code, 8) if code[:1] in b"01" else int(code[-2:], 16),))
+    if sign == b"%":
+        return bytes((int(found[1:], 16),))
+    if sign == b"&":
         return html.unescape(found.decode()).replace("\u00a0", " ").encode()
-    if group == _WIDE:
+    if (name := _in_english(found)) is not None:
+        return name
+    if sign == b"\xef" or found[:2] == b"\xf0\x9d":
         return unicodedata.normalize("NFKC", found.decode("utf-8", "replace")).encode()
-    if group == _SIGN:
-        return _SIGNS.get(found.decode("utf-8", "replace"), "-").encode()
-    return _in_english(found)
+    return _SIGNS.get(found.decode("utf-8", "replace"), "-").encode()
 
 
-def _in_english(found: bytes) -> bytes:
+def _in_english(found: bytes) -> bytes | None:
     for suffix in ("", *_IS):
         if found.endswith(suffix.encode()) and (name := _ENGLISH.get(found.removesuffix(suffix.encode()).lower())):
             return name + b" is " if suffix else name
-    return found
+    return None

@@ -6,6 +6,7 @@ length of any text. Where a text is searched is `masking.search` and
 are `masking.token_patterns`.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -69,6 +70,14 @@ class Pattern:
 def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
     """Compile one of our own patterns. They are ASCII and matched bytewise, which makes the automata smaller."""
     return Pattern(pattern, ignore_case=ignore_case)
+
+
+_GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)")
+
+
+def without_groups(pattern: str) -> str:
+    """The pattern without its capturing groups."""
+    return _GROUP.sub(lambda found: found[1] or "(?:", pattern)
 
 
 # --------------------------------------------------------------------------- names
@@ -185,7 +194,7 @@ _PROVIDERS = _words(
     "yandex zendesk zapier"
 )
 
-_DIGITS = b"0123456789"
+DIGITS = b"0123456789"
 _WORD = compiled(r"[A-Z]+s?(?:[^A-Za-z]|$)|[A-Z][a-z]+|[A-Z]+|[a-z]+|[0-9]+")
 
 
@@ -297,7 +306,7 @@ def _key_rule(name: _ParsedName) -> Name | None:
         return Name("api_key" if name.before in ("api", "app") else "key", Demand.LIKELY)
     if name.before or name.lowered == b"key":
         return Name("key", Demand.RANDOM, in_query_only=not name.before)
-    if name.lowered.rstrip(_DIGITS) == b"key":
+    if name.lowered.rstrip(DIGITS) == b"key":
         return Name("key", Demand.KEY, in_query_only=True)  # One of several: key1, key2.
     return _HARMLESS
 
@@ -427,7 +436,7 @@ _IDENTIFYING_FORM = (
 )
 _IDENTIFIES = compiled(_IDENTIFYING_FORM)
 _NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
-_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"
 
@@ -480,8 +489,8 @@ def is_random(value: bytes) -> bool:
         return False
     head = value[:256] if size > 256 else value
     size = len(head)
-    digits = size - len(head.translate(None, _DIGITS))
-    letters = size - len(head.translate(None, _LETTERS))
+    digits = size - len(head.translate(None, DIGITS))
+    letters = size - len(head.translate(None, LETTERS))
     if digits + letters < 0.75 * size or letters < 2:
         return False
     if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.is_all_of(head):
@@ -503,20 +512,25 @@ def is_identifier(value: bytes) -> bool:
     if len(value) > 64 or not _IDENTIFIER.is_all_of(value):
         return False
     words = [word for word in words_of(value) if not word.isdigit()]
-    if not words or len(value) - len(value.translate(None, _DIGITS)) > 2 or sum(map(len, words)) < 3.5 * len(words):
+    if not words or len(value) - len(value.translate(None, DIGITS)) > 2 or sum(map(len, words)) < 3.5 * len(words):
         return False
     return all(_VOWELS & set(word) for word in words if len(word) > 3) and (b"_" in value or not value.isupper())
 
 
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     """Whether a value under a sensitive name is a secret. `value` may be cut after 512 bytes."""
-    if is_placeholder(value):
-        return False
+    # In the order of cost: most values are refused by their length.
+    return _meets(value, demand, quoted=quoted, kind=kind) and not is_placeholder(value)
+
+
+def _meets(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     if demand is Demand.RANDOM:
         return is_random(value) and not is_code(value)
     if demand is Demand.KEY:
         return is_random(value) and variety(value) >= 20 and not value.isalnum()
     size = len(value)
+    if size < 3 or (size < 6 and demand is Demand.LIKELY):
+        return False
     if kind in ("pin", "otp", "totp", "cvv"):
         return (value.isdigit() and 3 <= size <= 12) or is_random(value) or _ONE_TIME_CODE.is_all_of(value)
     if not quoted and is_code(value):

@@ -13,12 +13,13 @@ part repeatedly.
 
 import base64
 import binascii
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 
-from tersely.masking.announced import announced, in_sentences, one_time_codes
+from tersely.masking.announced import announced, in_sentences, said_first
 from tersely.masking.assignments import assignments, is_mixed, spaced, worth_masking
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
@@ -34,14 +35,16 @@ from tersely.masking.patterns import (
     name_of_secret,
     names_something,
     variety,
+    without_groups,
 )
-from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, View
+from tersely.masking.spans import GAP, LOOK, MaskingDeadline, SecretSpan, View, line_start
 from tersely.masking.structures import (
     mapping_around,
+    object_end,
     object_start,
-    walk_json,
     walk_object,
     walk_rows,
+    walk_secrets,
     walk_tables,
     walk_yaml,
 )
@@ -55,43 +58,37 @@ Finder = Callable[[bytes, MaskingDeadline], Iterator[SecretSpan]]
 
 
 def find_secrets(
-    text: bytes,
-    finders: Iterable[Finder],
-    *,
-    decode: bool,
-    clock: MaskingDeadline,
-    depth: int = 0,
-    whole: Sequence["Decoding"] | None = None,
+    text: bytes, finders: Iterable[Finder], *, decode: bool, clock: MaskingDeadline, depth: int = 0
 ) -> list[SecretSpan]:
     """The spans of all finders, in no particular order; they may overlap.
 
-    Args:
-        whole: Decodings of the whole text that are left to apply. Each is applied to the result of the one before, so
-            that a text is searched once for each and not once for every combination.
+    What can be decoded is searched again: all parts of a text that are encoded in the same way in one search.
     """
+    colourless = _without_colours(text) if decode else None
+    if colourless is not None:
+        text = colourless.text
     spans: list[SecretSpan] = []
+    near = name_windows(text, clock)
     for finder in finders:
-        spans += finder(text, clock)
+        found = list(finder(text, clock))
+        near.found.update((span.start, span.end) for span in found)
+        spans += found
         clock.check()
     if decode and depth < _DEEPEST:
 
-        def again(decoded: bytes, *, whole: Sequence[Decoding] | None = None) -> list[SecretSpan]:
-            return find_secrets(decoded, finders, decode=True, clock=clock, depth=depth + 1, whole=whole)
-
-        left = _WHOLE if whole is None else whole
-        for number, decoding in enumerate(left):
-            if (view := decoding(text)) is not None:
-                spans += map(view.source, again(view.text, whole=left[number + 1 :]))
-                break
-        for view in normalised(text):
+        def again(view: View | None) -> Iterator[SecretSpan]:
             clock.check()
-            found = map(view.source, again(view.text))
-            # A sign that is read as a quote must not pair with a real one: half of a pair would be masked.
-            spans += [span for span in found if text.count(b'"', span.start, span.end) % 2 == 0]
-        spans += _in_strings(text, again, clock)
-        spans += _in_percent(text, again, clock)
-        spans += _in_encoded(text, spans, again, clock)
-    return spans
+            if view is None:
+                return iter(())
+            return view.sources(find_secrets(view.text, finders, decode=True, clock=clock, depth=depth + 1))
+
+        # A sign that is read as a quote must not pair with a real one: half of a pair would be masked.
+        spans += [span for span in again(normalised(text)) if text.count(b'"', span.start, span.end) % 2 == 0]
+        spans += (replace(span, quote=b'\\"') if span.quote else span for span in again(_in_strings(text)))
+        spans += again(_in_percent(text, _PERCENT))
+        spans += again(_in_percent(text, _FORM_PERCENT) if b"+" in text else None)
+        spans += again(_in_encoded(text, spans))
+    return spans if colourless is None else [colourless.source(span) for span in spans]
 
 
 # --------------------------------------------------------------------------- tokens
@@ -104,6 +101,9 @@ class TokenTable:
     by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]]
     prefix: Pattern
     """Any prefix; the second group has those that need not begin a word."""
+
+    shorter: dict[bytes, list[bytes]]
+    """For each prefix: itself, and the prefixes that it begins with, longest first."""
 
     form: Pattern
     """Any form, each in its own group."""
@@ -126,6 +126,10 @@ def token_table() -> TokenTable:
     return TokenTable(
         by_prefix,
         prefix=compiled(rf"(?:\b|\\[nrt])({words})|({others})"),
+        shorter={
+            prefix: [prefix[:size] for size in range(len(prefix), 1, -1) if prefix[:size] in by_prefix]
+            for prefix in by_prefix
+        },
         form=compiled("|".join(f"({form.pattern})" for form in known.forms)),
         form_kinds=tuple(form.kind for form in known.forms),
     )
@@ -148,8 +152,8 @@ def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             clock.check()
         start, at = places[1] if places[1][0] >= 0 else places[2]
         found = text[start:at]
-        for size in range(len(found), 1, -1):
-            if (token := _token(text, start, found[:size], table)) is not None:
+        for prefix in table.shorter[found]:
+            if (token := _token(text, start, prefix, table)) is not None:
                 yield token
                 at = token.end
                 break
@@ -164,23 +168,37 @@ def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, at, table.form_kinds[index])
 
 
+_LONG_PART = compiled(rf"[\w\-]{{8,}}\.?[\w\-]{{{LOOK // 2},}}")
+"""A token of several parts, one of which is longer than what is looked at."""
+
+
 def _token(text: bytes, start: int, prefix: bytes, table: TokenTable) -> SecretSpan | None:
     for token, rest in table.by_prefix.get(prefix, ()):
         body_start = start + len(prefix)
-        places = rest.match(text, body_start)
+        limit = min(len(text), body_start + LOOK)
+        places = rest.match(text, body_start, limit)
+        if places is None and limit < len(text) and token.kind == "jwt" and _LONG_PART.match(text, body_start, limit):
+            limit = min(len(text), body_start + 16 * LOOK)
+            places = rest.match(text, body_start, limit)
         if places is None:
             continue
         end = places[0][1]
-        if token.exact and end < len(text) and text[end] in _TOKEN_BYTES:
+        if token.exact and end < limit and text[end] in _TOKEN_BYTES:
             continue
         if token.check:
             body = text[body_start : min(end, body_start + LOOK)]
             if (
-                variety(body) < 5
+                variety(body[:40]) < 5
                 or (is_wordy(body) and not body.isupper())
                 or is_placeholder(body)
                 or is_placeholder(prefix + body[:60])
             ):
+                continue
+        if end == limit < len(text):
+            # Only a token that is masked is read to its end: a text of prefixes must not be read repeatedly.
+            places = rest.match(text, body_start)
+            end = places[0][1] if places else end
+            if token.exact and end < len(text) and text[end] in _TOKEN_BYTES:
                 continue
         return SecretSpan(start, end, token.kind)
     return None
@@ -197,7 +215,7 @@ _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`scheme://user:password@host`, and tokens in place of the user."""
-    if b"@" not in text:
+    if b"@" not in text or (b"://" not in text and b"jdbc:" not in text):
         return
     for seen, (_, _, user, (start, end)) in enumerate(_URL.every(text)):
         if seen % 256 == 0:
@@ -237,7 +255,7 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if is_sure or is_random(value) or (is_mixed(value, announced=True) and not names_something(value, _URL_NAME)):
             yield SecretSpan(start, end, "url_password")
-    for _, (start, end) in _SECRET_LINK.every(text):
+    for _, (start, end) in _SECRET_LINK.every(text) if b"://" in text else ():
         if is_random(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "token")
 
@@ -421,6 +439,10 @@ _KEY_NUMBERS = compiled(
     r"\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):\s*((?:[0-9a-fA-F]{2}:\s*){8,}[0-9a-fA-F]{0,2})"
 )
 
+_KEY_SIGN = compiled(
+    "|".join(("PRIVATE KEY", "Private-Lines", *(without_groups(one.source) for one in (_KEY_HEAD, _KEY_NUMBERS))))
+)
+
 
 def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
     """The lines of a key in front of its END, if its BEGIN is missing."""
@@ -438,6 +460,8 @@ def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
 
 def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """PEM, OpenSSH and PGP private keys: complete, truncated, or on one line with escaped line breaks."""
+    if _KEY_SIGN.search(text) is None:
+        return
     has_frame = b"PRIVATE KEY" in text
     begins = [places[0] for places in _PRIVATE_KEY.every(text)] if has_frame else []
     ends = [places[0] for places in _PRIVATE_KEY_END.every(text)] if has_frame else []
@@ -462,7 +486,7 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         lines = _KEY_LINES.match(text, head_end, min(len(text), head_end + _CUT))
         if lines and lines[0][1] - start >= 64:
             yield SecretSpan(start, lines[0][1], "private_key")
-    for _, (start, end) in _KEY_NUMBERS.every(text) if b":\n" in text or b":\r" in text else ():
+    for _, (start, end) in _KEY_NUMBERS.every(text):
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
     for _, (start, end) in _PUTTY.every(text) if b"Private-Lines" in text else ():
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
@@ -471,6 +495,10 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 # --------------------------------------------------------------------------- structures
 
 _SECRET_KIND = compiled(r"""kind["'\\]*[ \t]*:[ \t]*["'\\]*secret(?:list)?\b""", ignore_case=True)
+_YAML_SECRET = compiled(
+    r"""(?m)\bkind[ \t]*:[ \t]+["']?secret(?:list)?\b|["']kind["'][ \t]*:[ \t]+["']?secret(?:list)?["']?[ \t\r]*$""",
+    ignore_case=True,
+)
 _NAME_FIELD = r"[\w\-]*(?:name|key|variable|header|field|label|option|setting)"
 _RECORD = compiled(
     rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-/]*{ANCHOR}[\w.\-]*)"""
@@ -494,7 +522,12 @@ _STORED = compiled(
     r"""SecureString[ \t|]+([^\s|"',}]{6,})""",
 )
 """Terraform resources and lines of a table that hold secrets."""
-_VALUE_FIELD = compiled(r"""(?:value|content|default|\bd|\bk)["']?\s*:""", ignore_case=True)
+_VALUE_FIELD = compiled(
+    r"""(?:val|value|contents?|plaintext|default|result|data|data_json|secret_?string|bcrypt_hash|\b(?:d|p|q|dp|dq|qi|k))"""
+    r"""["']?\s*:""",
+    ignore_case=True,
+)
+"""A record without one of these has no value to mask."""
 _SWAPPED_QUOTES = bytes.maketrans(b"\"'", b"'\"")
 _GO_MAP = compiled(r"\b(?:data|Data|stringData|StringData):map\[([^\[\]\n]*)\]")
 _GO_PAIR = compiled(r"[\w.\-]+:(\S+)")
@@ -516,12 +549,18 @@ def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 
 def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    if b'"' in text and b"{" in text:
-        yield from walk_json(text, clock.check)
+    yield from walk_secrets(text, clock.check)
     if b"'kind'" in text:
-        yield from walk_json(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
-    if b"\n" in text:
-        yield from walk_yaml(text, clock.check)
+        yield from walk_secrets(text.translate(_SWAPPED_QUOTES), clock.check)  # A printed Python dictionary.
+    walked = 0
+    for ((at, _),) in _YAML_SECRET.every(text):
+        if at < walked:
+            continue
+        start = text.rfind(b"\n---", walked, at) + 1 or walked
+        walked = text.find(b"\n---", at)
+        walked = len(text) if walked < 0 else walked + 1
+        for span in walk_yaml(text[start:walked], clock.check):
+            yield SecretSpan(start + span.start, start + span.end, span.kind, span.quote)
     if b"kind:Secret" in text or b"Kind:Secret" in text:
         for _, (start, end) in _GO_MAP.every(text):
             for _, place in _GO_PAIR.every(text, start, end):
@@ -529,7 +568,7 @@ def _kubernetes_secrets(text: bytes, clock: MaskingDeadline) -> Iterator[SecretS
 
 
 def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]:
-    for places in near.every(_NAMED_ELSEWHERE):
+    for places in near.every(_NAMED_ELSEWHERE) if b"<" in text or b"ariable" in text else ():
         (name_start, name_end), (start, end) = places[1:3] if places[1][0] >= 0 else places[3:5]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
@@ -543,22 +582,25 @@ def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]
 def _named_values(text: bytes, near: NameWindows, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`name: DB_PASSWORD` and the `value` in the same record, in JSON, YAML or a printed Python dictionary."""
     walked, swapped = 0, b""
-    for (at, _), (name_start, name_end) in near.every(_RECORD):
-        if at < walked:
-            continue
+    while places := near.search(_RECORD, walked):
+        (at, walked), (name_start, name_end) = places
         if name_start >= 0 and name_of_secret(text[name_start : min(name_end, name_start + 128)]) is None:
             continue
         place = object_start(text, at)
         quote = _first_quote(text, place, at) if place is not None else b""
-        if quote:
+        if place is not None and quote:
             if quote == b"'":
                 swapped = swapped or text.translate(_SWAPPED_QUOTES)
-            found, walked = walk_object(text if quote == b'"' else swapped, at, clock.check)
-            yield from found
+            source = text if quote == b'"' else swapped
+            end = object_end(source, place, at)
+            walked = max(walked, end)
+            if _VALUE_FIELD.search(source, place, end):
+                yield from walk_object(source, place, end, clock.check)
         else:
-            start, walked = mapping_around(text, _key_place(text, at))
-            if _VALUE_FIELD.search(text, start, walked):
-                for span in walk_yaml(text[start:walked], clock.check):
+            start, end = mapping_around(text, _key_place(text, at))
+            walked = max(walked, end)
+            if _VALUE_FIELD.search(text, start, end):
+                for span in walk_yaml(text[start:end], clock.check):
                     yield SecretSpan(start + span.start, start + span.end, span.kind, span.quote)
 
 
@@ -570,8 +612,7 @@ def _first_quote(text: bytes, start: int, at: int) -> bytes:
 
 def _key_place(text: bytes, at: int) -> int:
     """Where the key begins in the line of this place, after blanks and dashes."""
-    line_start = text.rfind(b"\n", max(0, at - 400), at) + 1
-    lead = text[line_start:at]
+    lead = text[line_start(text, at, 400) : at]
     return at - len(lead.lstrip(b" \t-"))
 
 
@@ -582,86 +623,79 @@ _STRING_WORTH_DECODING = compiled(
     r"""|:[ ]?[|>][+\-]?\\+n|\\u00[2-7][0-9a-f]""",
     ignore_case=True,
 )
-_ESCAPED_SEPARATOR = compiled(r"\\u00(?:3[aAdD]|2[267])")
-_ESCAPED_ASCII = compiled(r"\\u00[2-7][0-9a-fA-F]")
 _ESCAPED_STRING = compiled(r'"[^"\\\n]*\\.(?:[^"\\\n]|\\.)*"?')
-_ESCAPE = compiled(r"\\(?:u([0-9a-fA-F]{4})|([^u\n])|u)")
+_ESCAPE = re.compile(rb"(\\(?:u[0-9a-fA-F]{4}|[^u\n]|u))")
 _ESCAPES = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"b": b" ", b"f": b" "}
 
 
-_COLOUR = compiled(r"(?:\\+(?:u001[bB]|x1[bB]|033|e)|\^\[)?\[\d{1,3}(?:;\d{1,3}){0,4}m")
+_COLOUR = re.compile(
+    rb"(\\(?<!\\\\)\\*+(?:u001[bB]|x1[bB]|033|e)\[\d{1,3}(?:;\d{1,3}){0,4}m|\^\[\[\d{1,3}(?:;\d{1,3}){0,4}m"
+    rb"|\[\d{1,3}(?:;\d{1,3}){0,4}m)"
+)
+_COLOUR_END = compiled(r"\[\d{1,3}(?:;\d{1,3}){0,4}m")
 
 
 def _without_colours(text: bytes) -> View | None:
     """Without colour codes that are escaped (\\u001b[32m) or incomplete; `clean` removes only real ones."""
-    if _COLOUR.search(text) is None:
+    if _COLOUR_END.search(text) is None:
         return None
-    return View(text, 0, len(text), ((at, to, b"") for ((at, to),) in _COLOUR.every(text)))
+    source = _COLOUR.split(text)
+    spelled = source.copy()
+    spelled[1::2] = [b""] * (len(source) // 2)
+    return View(source, spelled)
 
 
-def _with_separators(text: bytes) -> View | None:
-    """With separators that are escaped as \\u003d."""
-    if _ESCAPED_SEPARATOR.search(text) is None:
-        return None
-    changes = ((at, to, bytes((int(text[at + 4 : to], 16),))) for ((at, to),) in _ESCAPED_ASCII.every(text))
-    return View(text, 0, len(text), changes)
-
-
-Decoding = Callable[[bytes], View | None]
-_WHOLE: tuple[Decoding, ...] = (_without_colours, _with_separators)
-
-
-def _in_strings(
-    text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
-) -> Iterator[SecretSpan]:
+def _in_strings(text: bytes) -> View | None:
     """Documents inside JSON strings."""
     if b"\\" not in text or _STRING_WORTH_DECODING.search(text) is None:
-        return
+        return None
+    source: list[bytes] = []
+    spelled: list[bytes] = []
+    at = 0
     for ((start, end),) in _ESCAPED_STRING.every(text):
-        clock.check()
         if _STRING_WORTH_DECODING.search(text, start, end) is None:
             continue
         start, end = start + 1, end - (text[end - 1] == 0x22)
-        view = View(text, start, end, _unescaped(text, start, end))
-        for span in again(view.text):
-            found = view.source(span)
-            yield SecretSpan(found.start, found.end, found.kind, b'\\"' if found.quote else b"")
+        parts = _ESCAPE.split(text[start:end])
+        source += (text[at:start], *parts)
+        parts[1::2] = map(_unescaped, parts[1::2])
+        spelled += (GAP, *parts)
+        at = end
+    return View((*source, text[at:]), (*spelled, GAP)) if source else None
 
 
-def _unescaped(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    for (at, to), code, letter in _ESCAPE.every(text, start, end):
-        if code[0] >= 0:
-            yield at, to, chr(int(text[code[0] : code[1]], 16)).encode("utf-8", "replace")
-        else:
-            character = text[letter[0] : letter[1]] if letter[0] >= 0 else b""
-            yield at, to, _ESCAPES.get(character, character)
+@lru_cache(maxsize=2048)
+def _unescaped(escape: bytes) -> bytes:
+    if len(escape) == 6:
+        return chr(int(escape[2:], 16) or 32).encode("utf-8", "replace")
+    return _ESCAPES.get(escape[1:], escape[1:])
 
 
 _PERCENT_WORTH_DECODING = compiled(r"%(?:3[AaDd]|22|27|40|7[Bb]|26|2[0Ff5])")
 _PERCENT_RUN = compiled(r"""[^\s"'<>]*%[0-9A-Fa-f]{2}[^\s"'<>]*""")
-_PERCENT = compiled(r"%[0-9A-Fa-f]{2}")
-_FORM_PERCENT = compiled(r"%[0-9A-Fa-f]{2}|\+")
+_PERCENT = re.compile(rb"(%[0-9A-Fa-f]{2})")
+_FORM_PERCENT = re.compile(rb"(%[0-9A-Fa-f]{2}|\+)")
+"""In a form, a plus is a space."""
 
 
-def _in_percent(
-    text: bytes, again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
-) -> Iterator[SecretSpan]:
+def _in_percent(text: bytes, code: re.Pattern[bytes]) -> View | None:
     if b"%" not in text or _PERCENT_WORTH_DECODING.search(text) is None:
-        return
+        return None
+    source: list[bytes] = []
+    spelled: list[bytes] = []
+    at = 0
     for ((start, end),) in _PERCENT_RUN.every(text):
-        clock.check()
-        changes = (
-            (at, to, bytes.fromhex(text[at + 1 : to].decode())) for ((at, to),) in _PERCENT.every(text, start, end)
-        )
-        view = View(text, start, end, changes)
-        yield from map(view.source, again(view.text))
-        if b"+" in text[start:end]:  # A form, in which a plus is a space.
-            changes = (
-                (at, to, bytes.fromhex(text[at + 1 : to].decode()) if to - at == 3 else b" ")
-                for ((at, to),) in _FORM_PERCENT.every(text, start, end)
-            )
-            view = View(text, start, end, changes)
-            yield from map(view.source, again(view.text))
+        parts = code.split(text[start:end])
+        source += (text[at:start], *parts)
+        parts[1::2] = map(_percent_decoded, parts[1::2])
+        spelled += (GAP, *parts)
+        at = end
+    return View((*source, text[at:]), (*spelled, GAP)) if source else None
+
+
+@lru_cache(maxsize=512)
+def _percent_decoded(code: bytes) -> bytes:
+    return b" " if code == b"+" else bytes((int(code[1:], 16) or 32,))
 
 
 # Four characters of Base64 that decode to three of printable ASCII; five of these in a row are no coincidence. Hex
@@ -673,15 +707,14 @@ _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _UNPRINTABLE = compiled(r"[^\x20-\x7e\t\r\n]")
 
 
-def _in_encoded(
-    text: bytes, found: list[SecretSpan], again: Callable[[bytes], list[SecretSpan]], clock: MaskingDeadline
-) -> Iterator[SecretSpan]:
-    """Base64 and hex that decode to a text with a secret: the whole run is masked."""
+def _in_encoded(text: bytes, found: list[SecretSpan]) -> View | None:
+    """Base64 and hex that decode to a text. A view has no place inside of a run, so the whole run is masked."""
     covered = sorted((span.start, span.end) for span in found)
     starts = [start for start, _ in covered]
-    for seen, ((start, end),) in enumerate(_ENCODED.every(text)):
-        if seen % 256 == 0:
-            clock.check()
+    source: list[bytes] = []
+    spelled: list[bytes] = []
+    at = 0
+    for ((start, end),) in _ENCODED.every(text):
         index = bisect_right(starts, start) - 1
         if index >= 0 and covered[index][1] >= end:
             continue
@@ -689,8 +722,11 @@ def _in_encoded(
         decoded = _hex(run) if not run.strip(_HEX) else _base64(run)
         if decoded and (unprintable := _UNPRINTABLE.search(decoded)):
             decoded = decoded if _is_text(decoded) else decoded[: unprintable[0][0]]
-        if decoded and len(decoded) >= 12 and (secrets := again(decoded)):
-            yield SecretSpan(start, end, secrets[0].kind)
+        if decoded and len(decoded) >= 12:
+            source += (text[at:start], run)
+            spelled += (GAP, decoded)
+            at = end
+    return View((*source, text[at:]), (*spelled, GAP)) if source else None
 
 
 def _base64(run: bytes) -> bytes | None:
@@ -717,23 +753,15 @@ def _is_text(decoded: bytes) -> bool:
         return False
 
 
-def _both(first: Finder, second: Finder) -> Finder:
-    def find(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-        yield from first(text, clock)
-        yield from second(text, clock)
-
-    return find
-
-
-GROUPS: dict[str, Finder] = {
-    "structures": structures,
-    "assignments": _both(assignments, announced),
-    "tokens": tokens,
-    "urls": _both(urls, addresses),
-    "headers": headers,
-    "private_keys": private_keys,
-    "commands": commands,
-    "prose": _both(in_sentences, one_time_codes),
-    "spaced": spaced,
+GROUPS: dict[str, tuple[Finder, ...]] = {
+    "structures": (structures,),
+    "assignments": (assignments, announced),
+    "tokens": (tokens,),
+    "urls": (urls, addresses),
+    "headers": (headers,),
+    "private_keys": (private_keys,),
+    "commands": (commands,),
+    "prose": (in_sentences, said_first),
+    "spaced": (spaced,),
 }
-"""Finders by the name of their group. The group `encoded` decodes and searches again."""
+"""Finders by the name of their group, in this order. The group `encoded` decodes and searches again."""

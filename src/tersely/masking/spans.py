@@ -6,8 +6,9 @@ original, `MaskingDeadline` the time limit.
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from tersely.errors import MaskingFailed
 
@@ -50,41 +51,44 @@ class MaskingDeadline:
             raise MaskingFailed(f"Masking took longer than {self._wall_seconds:g} s; the text was dropped.")
 
 
+def line_start(text: bytes, at: int, reach: int) -> int:
+    """Where the line of this place begins, or `reach` bytes before it in a long line."""
+    lowest = max(0, at - reach)
+    return text.rfind(b"\n", lowest, at) + 1 or lowest
+
+
+GAP = b"\n\0\n"
+"""Stands in a view for what was left out. No secret extends over it."""
+
+
 class View:
-    """A decoded copy of a part of a text that maps each byte to its origin."""
+    """Another spelling of a text, in parts, that maps spans back to the original.
 
-    def __init__(self, text: bytes, start: int, end: int, changes: Iterable[tuple[int, int, bytes]]) -> None:
-        pieces: list[bytes] = []
-        self._view: list[int] = []
-        self._source: list[tuple[int, int]] = []
-        size, at = 0, start
+    Args:
+        source: The parts of the text, without anything between them.
+        spelled: How the view spells each part.
+        start: Where the first part begins in the text.
+    """
 
-        def add(piece: bytes, source_start: int, source_end: int) -> None:
-            nonlocal size
-            if piece:
-                pieces.append(piece)
-                self._view.append(size)
-                self._source.append((source_start, source_end))
-                size += len(piece)
-
-        for change_start, change_end, replacement in changes:
-            add(text[at:change_start], at, change_start)
-            add(replacement, change_start, change_end)
-            at = change_end
-        add(text[at:end], at, end)
-        self.text = b"".join(pieces)
+    def __init__(self, source: Iterable[bytes], spelled: Sequence[bytes], start: int = 0) -> None:
+        # Without a loop in Python: a hostile text has a part for every few bytes.
+        self._source = list(accumulate(map(len, source), initial=start))
+        self._view = list(accumulate(map(len, spelled), initial=0))
+        self.text = b"".join(spelled)
 
     def source(self, span: SecretSpan) -> SecretSpan:
         first = bisect_right(self._view, span.start) - 1
         last = bisect_right(self._view, span.end - 1) - 1
-        start, end = self._source[first][0], self._source[last][1]
+        start, end = self._source[first], self._source[last + 1]
         if self._is_verbatim(first):
             start += span.start - self._view[first]
         if self._is_verbatim(last):
-            end = self._source[last][0] + span.end - self._view[last]
+            end = self._source[last] + span.end - self._view[last]
         return SecretSpan(start, end, span.kind, span.quote)
 
+    def sources(self, spans: Iterable[SecretSpan]) -> Iterator[SecretSpan]:
+        """The spans in the original, without those that extend over a gap."""
+        return (self.source(span) for span in spans if self.text.find(b"\0", span.start, span.end) < 0)
+
     def _is_verbatim(self, index: int) -> bool:
-        following = self._view[index + 1] if index + 1 < len(self._view) else len(self.text)
-        start, end = self._source[index]
-        return following - self._view[index] == end - start
+        return self._view[index + 1] - self._view[index] == self._source[index + 1] - self._source[index]

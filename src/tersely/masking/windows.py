@@ -26,6 +26,8 @@ class NameWindows:
 
     def __init__(self, text: bytes) -> None:
         self.text = text
+        self.found: dict[int, int] = {}
+        """Where secrets begin and end that earlier finders found: no need to judge them again."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         at = 0
@@ -42,14 +44,19 @@ class NameWindows:
     def __bool__(self) -> bool:
         return bool(self._starts)
 
+    def found_at(self, at: int) -> int | None:
+        """The end of a secret that is known to begin here, after a blank and a quote."""
+        found = self.found
+        return (found.get(at) or found.get(at + 1) or found.get(at + 2)) if found else None
+
     def search(self, pattern: Pattern, at: int) -> Places | None:
         """The next match in a window. A match that reaches the end of its window is read to its real end."""
-        for index in range(max(0, bisect_right(self._starts, at) - 1), len(self._starts)):
-            end = self._ends[index]
-            start = max(at, self._starts[index])
-            if start < end and (places := pattern.search(self.text, start, end)):
-                is_cut = places[0][1] == end < len(self.text)
-                return (pattern.match(self.text, places[0][0]) or places) if is_cut else places
+        text, ends = self.text, self._ends
+        for index in range(bisect_right(ends, at), len(ends)):
+            start, end = self._starts[index], ends[index]
+            if places := pattern.search(text, at if at > start else start, end):
+                is_cut = places[0][1] == end < len(text)
+                return (pattern.match(text, places[0][0]) or places) if is_cut else places
         return None
 
     def every(self, pattern: Pattern) -> Iterator[Places]:
