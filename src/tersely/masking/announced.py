@@ -18,6 +18,7 @@ from tersely.masking.patterns import (
     Name,
     Pattern,
     Places,
+    any_of,
     compiled,
     is_code,
     is_placeholder,
@@ -25,7 +26,7 @@ from tersely.masking.patterns import (
     is_sentence,
     name_of_secret,
     names_something,
-    without_groups,
+    words_of,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
 from tersely.masking.windows import name_windows
@@ -75,13 +76,21 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""[:("']{_NAME}["']?[ \t]+(?:\.[ \t]+)?"([^"\n]+)""", _STRONG),
     (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
     (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
+    # A setter, and the default in a template.
+    (rf"""(?:\.|->|::|\b(?:set|with|add)_?){_NAME}\([ \t]*[@&]?{_STRING}["'][ \t]*\)""", _STRONG),
+    (rf"""{_NAME}{_ASSIGN}["']?\{{\{{[^{{}}\n]*(?:,|default\()[ \t]*(?:default=)?{_STRING}""", _STRONG),
+    # What a function, a closure or a choice gives.
+    (rf"""{_NAME}(?:[ \t]*:[ \t]*[\w<>?]+)?[ \t]+by[ \t]+\w+(?:\([^()\n]*\))?[ \t]*\{{[ \t]*"""
+     rf"""(?:return[ \t]+)?{_STRING}""", _NAMED),
+    (rf"""{_NAME}(?:[ \t]*[:(][^\n={{"']*)?[ \t]*(?:=>?|->)?[ \t]*\{{?[ \t]*(?:return|get|=>|->)[ \t]+{_STRING}""",
+     _STRONG),
+    (rf"""{_NAME}{_ASSIGN}[^\n;?=]*[!=]?=?[^\n;?=]*\?[^\n;?=]*:[ \t]*{_STRING}""", _STRONG),
     # The value on the next line.
     (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']{{8,}})""", _STRONG),
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
-_ANY_FORM = compiled("|".join(without_groups(source) for source, _ in _FORMS), ignore_case=True)
-"""Without groups, which cost more than the search."""
+ANY_FORM = any_of(compiled(source, ignore_case=True) for source, _ in _FORMS)
 _ANY_NAME = compiled(rf"[\w.\-]*{ANCHOR}[\w.\-]*", ignore_case=True)
 
 
@@ -119,6 +128,9 @@ def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
     raise AssertionError("a match of all forms is a match of one")
 
 
+_READING = frozenset(
+    ("get", "read", "fetch", "load", "find", "lookup", "resolve", "delete", "describe", "require", "has")
+)
 _MADE = compiled(
     r"""["'`\])]{0,3}[ \t]*[:=>?|+.\-]+[ \t]*[("'A-Za-z&$#]{0,4}["'][ \t\n"']*"""
     r"""|[^\n]*(?:\b(?:some|ok|just|right|secret\w*|secure\w*|sensitive|redacted|zeroiz\w+|string|str|cow|optional?|password"""
@@ -140,8 +152,8 @@ def _is_made(before: bytes) -> bool:
 def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Values that a name announces in another syntax than `name = value`."""
     at = seen = 0
-    near = name_windows(text, clock)
-    while bounds := near.search(_ANY_FORM, at):
+    near = name_windows(text, clock).rare
+    while bounds := near.search(ANY_FORM, at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
@@ -164,6 +176,8 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if form == _NEXT_LINE and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
             continue  # Not alone on its line.
+        if words_of(text[name_start:name_end])[0] in _READING and text[name_end : name_end + 1] == b"(":
+            continue  # The name of a secret: get_secret("…").
         if form == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
             continue
         if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):
@@ -201,14 +215,14 @@ _SAID_VALUE = r"""([A-Za-z._\-]*[^\sA-Za-z._\-"'`<>(){}\[\],;\\][^\s"'`<>(){}\[\
 _SENTENCE = compiled(
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)["'`*)\]]{{0,4}}"""
     r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\))?"""
-    r"""(?:[ \t]+(?:for|of|on|in|de|f\xc3\xbcr|von|du|pour|do|para)[ \t]+[\w.@\-]+(?:[ \t]+\w+){0,4}?"""
+    r"""(?:[ \t]+(?:for|of|on|in|de|del|della|des|dos|da|f\xc3\xbcr|von|vom|zum|zur|du|pour|do|para|van|voor|till?"""
+    r"""|f\xc3\xb6r)[ \t]+[\w.@\-]+(?:[ \t]+\w+){0,4}?"""
     r"""|(?:[ \t]+[^\s:="'<>(){}\[\],;]+){1,3}[ \t]?[:=])?"""
     rf"""((?:[ \t]*(?:[\-=]+>|=+|:+|\.\.+|\xe2\x80[\x93\x94])|[ \t]+(?:{_VERBS}))*)"""
     rf"""[ \t*]+["'`(*]*{_SAID_VALUE}""",
     ignore_case=True,
 )
-_SENTENCE_BOUNDS = compiled(without_groups(_SENTENCE.source), ignore_case=True)
-"""Without groups, which cost more than the search."""
+_SENTENCE_BOUNDS = any_of((_SENTENCE,))
 
 _REVERSED = compiled(
     r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as"""
@@ -244,7 +258,7 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if name is None or text[name_start - 1 : name_start] == b"/":
             continue
         value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?*")
-        words = text[connector[0] : connector[1]].lower()
+        words = text[connector[0] : connector[1]].lower() or text[max(name_end, connector[0] - 1) : connector[0]]
         if _is_said(value, name, is_announced=words.rstrip().endswith(_ANNOUNCING), is_equated=_equates(words)):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
@@ -252,8 +266,8 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Sentences in which the value comes first, one-time codes, and seed phrases."""
-    near = name_windows(text, clock)
-    if near.search(_ANY_OF_THESE, 0) is None:
+    near = name_windows(text, clock).rare
+    if near.search(ANY_SAID_FIRST, 0) is None:
         return
     for _, place in near.every(_SEED):
         yield SecretSpan(*place, "mnemonic")
@@ -287,9 +301,7 @@ _SEED = compiled(
 _CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})+")
 
 
-_ANY_OF_THESE = compiled(
-    "|".join(without_groups(pattern.source) for pattern in (_REVERSED, _ONE_TIME, _SEED)), ignore_case=True
-)
+ANY_SAID_FIRST = any_of((_REVERSED, _ONE_TIME, _SEED))
 
 
 def _equates(words: bytes) -> bool:

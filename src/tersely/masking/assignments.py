@@ -43,7 +43,10 @@ _PLAIN_START = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789<
 _RUN = compiled(r"""[^\s"'`,;&<>(){}\[\]|\\]+""")
 _LIST_STARTS = (b"[", b"\r", b"\n")
 _LIST = compiled(r"""[ \t]*(?:(\[[ \t\r\n]*)|\r?\n(?:[ \t]*#[^\n]*\n)*)""")
-_ITEM = r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|\\.)*)'|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
+_ITEM = (
+    r"""(?:"((?:[^"\\\n]|\\.)*)"|'((?:[^'\\\n]|''|\\[^'\n]|\\''?[^,\]}}\s'])*\\?)'"""
+    r"""|([^\s,\[\]{}"'&*!|>#][^,\[\]{}\n]*))"""
+)
 _FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
 _BLOCK_ITEM = compiled(rf"([ \t]*)-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
 _NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
@@ -97,7 +100,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue  # The user of a URL.
         if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
             continue
-        if before == b"/" and name.demand is not Demand.RANDOM:
+        if before == b"/" and name.demand is not Demand.RANDOM and text[start - 2 : start - 1] not in _BLANKS:
             name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or an annotation.
         operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
         if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
@@ -155,6 +158,8 @@ def _name_start(text: bytes, at: int) -> int:
     return start
 
 
+_BLANKS = frozenset((b" ", b"\t", b"\n"))
+"""In front of `/PASSWORD=`, the switch of a command."""
 _OPENERS = frozenset((b"", b'"', b"'", b" ", b"\t", b"\n", b"<", b"?", b"&", b"{", b",", b"("))
 
 
@@ -207,7 +212,11 @@ def _value(
             and b" " in text[found.start : min(found.end, found.start + LOOK)]
         )
         return None if is_sentence else found
-    if first in (b"", b"<", b"$") or (bracket and name.kind != "authorization"):
+    if (
+        first in (b"", b"<")
+        or (first == b"$" and not text[start + 1 : start + 2].isdigit())
+        or (bracket and name.kind != "authorization")
+    ):
         return None
     if text[start : start + 4] in _NO_VALUES and _NO_VALUE.match(text, start, min(len(text), start + 8)):
         return None
@@ -304,7 +313,7 @@ def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
 
 def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
     start += len(text[start : start + 200]) - len(text[start : start + 200].lstrip())
-    if text.startswith(b"<value>", start):
+    if text[start : start + 7].lower() == b"<value>":
         start += 7
     if text.startswith(b"<![CDATA[", start):
         start += 9
@@ -457,7 +466,7 @@ def _cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
             yield SecretSpan(value_start, value_end, "cookie")
 
 
-_SPACED = compiled(
+SPACED = compiled(
     rf"(?m)(?:^[ \t]*(?:[$#>][ \t]+)?(?:set(?:env)?[ \t]+(?:-\w+[ \t]+)?)?([\w.\-]*{ANCHOR}[\w.\-]*)"
     r"|\bAUTH(?:[ \t]+(?:PLAIN|LOGIN|default))?)[ \t]+(\S{8,})[ \t\r]*$"
 )
@@ -465,7 +474,7 @@ _SPACED = compiled(
 
 def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Settings with only a space between name and value, one per line."""
-    for seen, (_, (name_start, name_end), (start, end)) in enumerate(name_windows(text, clock).every(_SPACED)):
+    for seen, (_, (name_start, name_end), (start, end)) in enumerate(name_windows(text, clock).rare.every(SPACED)):
         if seen % 256 == 0:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME

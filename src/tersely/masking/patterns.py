@@ -7,7 +7,7 @@ are `masking.token_patterns`.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -75,9 +75,14 @@ def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
 _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)")
 
 
-def without_groups(pattern: str) -> str:
-    """The pattern without its capturing groups."""
-    return _GROUP.sub(lambda found: found[1] or "(?:", pattern)
+def any_of(patterns: Iterable[Pattern]) -> Pattern:
+    """What matches where one of the patterns does, without groups, which cost more than the search."""
+    return compiled(
+        "|".join(
+            f"(?{'i' if pattern.ignore_case else '-i'}:{_GROUP.sub(lambda found: found[1] or '(?:', pattern.source)})"
+            for pattern in patterns
+        )
+    )
 
 
 # --------------------------------------------------------------------------- names
@@ -136,7 +141,7 @@ _SECRET_KEYS = _words(
     "service license app application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session "
     "webhook subscription cipher crypt crypto token user integration ingest ingestion write project developer "
     "rapidapi recaptcha captcha server vapid fernet oauth bot unseal recovery backup install activation passwd "
-    "password vault wallet"
+    "password vault wallet authentication digest"
 )
 _HARMLESS_KEYS = _words(
     "public pub foreign partition sort cache bucket hash range group message msg object map "
@@ -271,6 +276,12 @@ def _password_rule(name: _ParsedName) -> Name | None:
     return None
 
 
+def _hash_rule(name: _ParsedName) -> Name | None:
+    if name.last in ("hash", "hashed", "digest") and (name.before in _PASSWORD or name.before in _SHORT_PASSWORD):
+        return Name("password", Demand.RANDOM)
+    return None
+
+
 def _secret_rule(name: _ParsedName) -> Name | None:
     if name.last.endswith("secret"):
         return Name("secret", Demand.LIKELY)
@@ -283,7 +294,7 @@ def _token_rule(name: _ParsedName) -> Name | None:
     if not (name.last.endswith(_TOKEN_ENDINGS) or name.lowered.endswith(b"token")):
         return None
     if (
-        name.before in _HARMLESS_TOKENS
+        (name.before in _HARMLESS_TOKENS and not (name.before == "client" and name.names_provider))
         or name.lowered in (b"nexttoken", b"pagetoken", b"synctoken")
         or (name.last == "pat" and not name.before)
     ):
@@ -378,6 +389,7 @@ def _any_word_rule(name: _ParsedName) -> Name | None:
 
 _RULES = (
     _password_rule,
+    _hash_rule,
     _secret_rule,
     _token_rule,
     _key_rule,
@@ -430,6 +442,12 @@ _IDENTIFIER = compiled(r"[A-Za-z_]\w*")
 _UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _UUID = compiled(_UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
+_LEET = compiled(r"[A-Za-z]\d[a-z]{2,}")
+"""A digit in the middle of a word: M3adow."""
+_TECHNICAL = compiled(
+    r"oauth2|auth0|utf\d|base\d|ipv\d|sha\d|md5|http2|log4|web3|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
+    ignore_case=True,
+)
 _IDENTIFYING_FORM = (
     r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
@@ -504,7 +522,9 @@ def is_code(value: bytes) -> bool:
     """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
     if value.endswith((b"(", b"[")):
         return True
-    return _CODE.is_all_of(value) and all(is_identifier(part) or not is_random(part) for part in value.split(b"."))
+    if not _CODE.is_all_of(value) or (_LEET.search(value) and not _TECHNICAL.search(value)):
+        return False
+    return all(is_identifier(part) or not is_random(part) for part in value.split(b"."))
 
 
 def is_identifier(value: bytes) -> bool:

@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
-from tersely.masking.announced import announced, in_sentences, said_first
-from tersely.masking.assignments import assignments, is_mixed, spaced, worth_masking
+from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
+from tersely.masking.assignments import SPACED, assignments, is_mixed, spaced, worth_masking
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
@@ -28,14 +28,15 @@ from tersely.masking.patterns import (
     Demand,
     Name,
     Pattern,
+    any_of,
     compiled,
+    is_code,
     is_placeholder,
     is_random,
     is_wordy,
     name_of_secret,
     names_something,
     variety,
-    without_groups,
 )
 from tersely.masking.spans import GAP, LOOK, MaskingDeadline, SecretSpan, View, line_start
 from tersely.masking.structures import (
@@ -69,6 +70,8 @@ def find_secrets(
         text = colourless.text
     spans: list[SecretSpan] = []
     near = name_windows(text, clock)
+    if near:
+        near.rare = NameWindows(text, _RARE, within=near)
     for finder in finders:
         found = list(finder(text, clock))
         near.found.update((span.start, span.end) for span in found)
@@ -236,6 +239,8 @@ _DSN = compiled(
     r"""(?:^|[\s"'=(\[,>`])[\w.\-$]{1,64}:([^\s:@/"'<>(){}]+)@(tcp|udp|unix|/|[A-Za-z0-9][\w.\-]*(?::\d{2,5}|\.[a-z]{2,12}))"""
     r"""|(?m:^)(?:[\w.\-]+|\*):(?:\d{2,5}|\*):(?:[\w.\-]+|\*):(?:[\w.\-]+|\*):(\S+)[ \t\r]*(?m:$)""",
 )
+_MAILBOX = compiled(r"""[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+:([^\s:/@"'<>,;|]{6,})(?:[\s"'<>,;|]|$)""")
+_FILE_NAME = compiled(r".*\.[A-Za-z]\w{0,4}")
 """`user:password@tcp(host)`, `user:password@host:5432` without a scheme, and lines of .pgpass."""
 _SECRET_LINK = compiled(
     r"""://[^\s"'<>?]*(?:reset|invite|invitation|magic|verify|confirm|activate|one-time|onetime)[^\s"'<>]*?[/=]([\w\-.~]{20,})""",
@@ -255,6 +260,10 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if is_sure or is_random(value) or (is_mixed(value, announced=True) and not names_something(value, _URL_NAME)):
             yield SecretSpan(start, end, "url_password")
+    for _, (start, end) in _MAILBOX.every(text) if b"@" in text else ():
+        value = text[start : min(end, start + LOOK)]
+        if _looks_secret(value) and not _FILE_NAME.is_all_of(value):
+            yield SecretSpan(start, end, "password")
     for _, (start, end) in _SECRET_LINK.every(text) if b"://" in text else ():
         if is_random(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "token")
@@ -364,7 +373,7 @@ _COMMAND_SOURCES = (
     rf"\bmachine[ \t]+\S+[ \t\n]+login[ \t]+\S+[ \t\n]+password[ \t]+{_WORD}",
     (
         r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ "
-        r"\t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'"
+        r"\t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'|(?i:\bidentified[ \t]+by)[ \t]+\"([^\"\n]+)\""
     ),
 )
 """Command lines and settings without a separator; one of the groups is the secret."""
@@ -385,7 +394,7 @@ _ANY_COMMAND = compiled("|".join((*_COMMAND_SOURCES, _LOGIN_SOURCE)))
 def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Secrets on command lines: `--token …`, `mysql -p…`, `curl -u user:…`."""
     at = seen = 0
-    near = name_windows(text, clock)
+    near = name_windows(text, clock).rare
     while places := near.search(_FLAG, at):
         seen += 1
         if seen % 256 == 0:
@@ -416,6 +425,100 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
                 yield SecretSpan(*place, "command_password")
 
 
+_ABOUT_KEY = (
+    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|cipher|irreversible-cipher|simple|plain(?:-?text)?|clear"
+    r"|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id|\d{1,3})[ \t]+)"
+)
+_CREDENTIAL_SOURCES = (
+    # Settings of network devices: between the name and the key stand its number, its form and its algorithm.
+    r"(?:key|psk|password|passwd|secret|passphrase|community|key-string|auth|authentication|priv|privacy)[ \t]+"
+    rf"""{_ABOUT_KEY}{{1,5}}["']?([^\s"';,]{{6,}})""",
+    # PASSWORD(…) on mainframes.
+    r"""\b(?-i:[A-Z]*PASSWORD|[A-Z]*PASS|PWD|PASSPHRASE|PHRASE|[A-Z]*SECRET)\('?([^\s()'"]{4,})'?\)""",
+    # A value in front of its name: setObject:@"…" forKey:@"password".
+    r"""["']([^"'\n]{6,})["'][ \t]*,?[ \t]*(?:for\w*|with\w*key|key|name|as|into)[ \t]*[:=(]?[ \t]*[@.]?"""
+    rf"""["']?([\w.\-]*{ANCHOR}[\w.\-]*)""",
+    # Pairs: u: … p: …
+    r"\bu(?:ser)?(?:name)?[:=][ \t]?\S+[ \t,;/|]+p(?:w|wd|ass)?[:=][ \t]?([^\s,;]{6,})",
+    r"\b(?:logon|login|conn(?:ect)?)[ \t]+[\w$#]+/([^\s@/]{6,})",
+    r"\buser[ \t]+\S+[ \t]+using[ \t]+[\"']?([^\s\"';]{6,})",
+    r"""\bidentified[ \t]+by[ \t]+(?:values[ \t]+)?"?([^\s"':;,<&(@]{6,})""",
+    r"\bsetuser\b[^\n]*?[ \t][>#](\S{6,})",
+    r"::add-mask::(\S{4,})|##vso\[task\.setsecret\](\S{4,})"
+    r"|##vso\[task\.setvariable [^\]\n]*issecret=true[^\]\n]*\](\S{4,})",
+)
+_CALL = compiled(
+    r"""\b(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password)\w*|connect\w*|mysqli|pdo|begin)["']?"""
+    r"""(?:[ \t]*=?[ \t]*\(|[ \t]+)((?:[^()"'\n]*["'][^"'\n]*["']){2,6})""",
+    ignore_case=True,
+)
+"""A call with a user and a password among its arguments."""
+_ARGUMENT = compiled(r"""["']([^"'\n]*)["']""")
+_CREDENTIAL = compiled("|".join(_CREDENTIAL_SOURCES), ignore_case=True)
+_CREDENTIAL_BOUNDS = any_of((_CREDENTIAL,))
+_LOGIN_LINE = compiled(r"""(?m)^[ \t\-]*["']?[a-z_][\w\-]*:([^\s:"']{4,})["']?[ \t\r]*$""")
+_PAIR = compiled(r"""(?:^|[\s:("'])[A-Za-z][\w.@\-]{1,40}[ \t]+/[ \t]+([^\s"'<>(){}\[\],;/:]{8,})""")
+_PAIR_CUE = compiled(
+    r"log[io]n|account|cred|admin|root|pass|\bpw\b|access|sign.?in|\bssh|\bvpn|wi-?fi", ignore_case=True
+)
+_SECRET_SIGNS = frozenset(b"!#$%&*+?^~@")
+_CREDENTIAL_NAME = Name("credential", Demand.LIKELY)
+
+
+def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """A user with a password, and keys in the settings of devices: only place and look tell the secret."""
+    near = name_windows(text, clock).rare
+    at = seen = 0
+    while bounds := near.search(_CREDENTIAL_BOUNDS, at):
+        seen += 1
+        if seen % 64 == 0:
+            clock.check()
+        places = _CREDENTIAL.match(text, *bounds[0])
+        assert places is not None  # The same pattern.
+        (start, end), *name = [place for place in places[1:] if place[0] >= 0]
+        at = end
+        if name and name_of_secret(text[name[0][0] : min(name[0][1], name[0][0] + 128)]) is None:
+            continue
+        if _looks_secret(text[start : min(end, start + LOOK)]):
+            yield SecretSpan(start, end, "credential")
+    for _, (start, end) in near.every(_CALL):
+        clock.check()
+        first, *others = [place for _, place in _ARGUMENT.every(text, start, end)]
+        for start, end in others:
+            if (
+                end - start >= 6
+                and text[first[1] + 1 : start].strip(b" \t")[:1] in (b",", b")")
+                and _looks_secret(text[start:end])
+            ):
+                yield SecretSpan(start, end, "credential")
+    at = text.find(b"chpasswd")
+    while at >= 0:
+        clock.check()
+        following = text.find(b"chpasswd", at + LOOK)
+        for _, (start, end) in _LOGIN_LINE.every(text, at, min(len(text), at + 2 * LOOK)):
+            if not is_placeholder(text[start : min(end, start + LOOK)]):
+                yield SecretSpan(start, end, "password")
+        at = following
+    for _, (start, end) in _PAIR.every(text) if b" / " in text else ():
+        value = text[start : min(end, start + LOOK)]
+        is_said = bool(_SECRET_SIGNS & set(value)) or _PAIR_CUE.search(text, max(0, start - 80), start) is not None
+        if is_said and _looks_secret(value):
+            yield SecretSpan(start, end, "credential")
+
+
+def _looks_secret(value: bytes) -> bool:
+    """Whether a value is mixed, generated or hexadecimal, and names nothing."""
+    if is_placeholder(value) or is_code(value):
+        return False
+    if is_random(value) or (_HEX_KEY.is_all_of(value) and not value.isdigit()) or _HEX_NUMBERS.is_all_of(value):
+        return True
+    return is_mixed(value, announced=True) and not names_something(value, _PASSWORD_NAME)
+
+
+_HEX_KEY = compiled(r"[0-9A-Fa-f]{10,}")
+_HEX_NUMBERS = compiled(r"[0-9]{14,}")
+_PASSWORD_NAME = Name("password", Demand.ANY)
+
 _PRIVATE_KEY = compiled(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _PRIVATE_KEY_END = compiled(r"-----END (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----")
 _KEY_LINES = compiled(
@@ -439,9 +542,7 @@ _KEY_NUMBERS = compiled(
     r"\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):\s*((?:[0-9a-fA-F]{2}:\s*){8,}[0-9a-fA-F]{0,2})"
 )
 
-_KEY_SIGN = compiled(
-    "|".join(("PRIVATE KEY", "Private-Lines", *(without_groups(one.source) for one in (_KEY_HEAD, _KEY_NUMBERS))))
-)
+_KEY_SIGN = any_of((compiled("PRIVATE KEY|Private-Lines"), _KEY_HEAD, _KEY_NUMBERS))
 
 
 def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
@@ -519,7 +620,7 @@ _STORED = compiled(
     r"""|secret_data|bcrypt_hash)"""
     r"""[ \t]*=[ \t]*"([^"\n]+)"|\btype[ \t]*=[ \t]*"SecureString"[^{}]*?\bvalue[ \t]*=[ \t]*"([^"\n]+)\""""
     r"""|\bvalue[ \t]*=[ \t]*"([^"\n]+)"[^{}"]*?\btype[ \t]*=[ \t]*"SecureString"|"""
-    r"""SecureString[ \t|]+([^\s|"',}]{6,})""",
+    r"""SecureString[ \t|]+([^\s|"',}]{6,})|\bProtect(?:ed|InMemory)="True"[^<>\n]*>([^<>\n]+)""",
 )
 """Terraform resources and lines of a table that hold secrets."""
 _VALUE_FIELD = compiled(
@@ -573,7 +674,9 @@ def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    for places in _STORED.every(text) if b"SecureString" in text or b"resource" in text else ():
+    for places in (
+        _STORED.every(text) if any(sign in text for sign in (b"SecureString", b"resource", b"Protect")) else ()
+    ):
         start, end = next(place for place in places[1:] if place[0] >= 0)
         if not is_placeholder(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "secret")
@@ -753,6 +856,9 @@ def _is_text(decoded: bytes) -> bool:
         return False
 
 
+_RARE = any_of((ANY_FORM, ANY_SAID_FIRST, SPACED, _FLAG, _CREDENTIAL, _CALL))
+"""All patterns for names in unusual places, searched together before each by itself."""
+
 GROUPS: dict[str, tuple[Finder, ...]] = {
     "structures": (structures,),
     "assignments": (assignments, announced),
@@ -760,7 +866,7 @@ GROUPS: dict[str, tuple[Finder, ...]] = {
     "urls": (urls, addresses),
     "headers": (headers,),
     "private_keys": (private_keys,),
-    "commands": (commands,),
+    "commands": (commands, credentials),
     "prose": (in_sentences, said_first),
     "spaced": (spaced,),
 }

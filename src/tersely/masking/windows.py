@@ -16,22 +16,31 @@ _STEP = 512
 """After a name, the next one is searched from here on: everything up to here is inside the window already."""
 
 _SENSITIVE = compiled(
-    rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_",
+    rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_"
+    r"|\blogon\b|identified[ \t]+by|\bsetuser\b|::add-mask|\bsign_?in\b|\buser[ \t]+\S+[ \t]+using\b"
+    r"|\bconn(?:ect)?[ \t]+[\w$#]+/|\bconnect\w*\(|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set",
     ignore_case=True,
 )
 
 
 class NameWindows:
-    """Where sensitive names are, with some text around them."""
+    """Where sensitive names are, with some text around them.
 
-    def __init__(self, text: bytes) -> None:
+    Args:
+        pattern: What to look for instead of names.
+        within: Where to look.
+    """
+
+    def __init__(self, text: bytes, pattern: Pattern = _SENSITIVE, within: "NameWindows | None" = None) -> None:
         self.text = text
+        self.rare: NameWindows = self
+        """The windows for the patterns that few names match."""
         self.found: dict[int, int] = {}
         """Where secrets begin and end that earlier finders found: no need to judge them again."""
         self._starts: list[int] = []
         self._ends: list[int] = []
         at = 0
-        while places := _SENSITIVE.search(text, at):
+        while places := within.search(pattern, at) if within else pattern.search(text, at):
             hit = places[0][0]
             at = hit + _STEP
             start, end = self._around(hit)
