@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from tersely.cli import main
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults, Origin, user_scope
+from tersely.store import audit
 from tersely.store.database import Database
 
 LOG = "".join(f"{n:04d} INFO request {n} took {n % 7} ms\n" for n in range(1, 501))
@@ -92,6 +93,24 @@ def test_grep_shows_numbers_and_neighbours_plain_when_piped(handles: dict[str, s
         f"{n}{sign} {LOG.splitlines()[n - 1]}" for n, sign in ((41, "-"), (42, ":"), (43, "-"))
     ]
     assert b"1 of 500 lines match" in done.stderr and b"\x1b[" not in done.stdout + done.stderr
+
+
+def test_what_is_read_and_refused_is_in_the_audit_log(handles: dict[str, str]) -> None:
+    tersely("read", handles["log"], "--grep", "INFO")
+    refused = CliRunner().invoke(main, ["read", handles["other"]])
+    assert refused.exit_code != 0
+
+    async def entries() -> list[audit.AuditEntry]:
+        async with (
+            Database.open(f"sqlite:///{Path(os.environ['TERSELY_DATA_DIR']) / 'tersely.db'}") as database,
+            database.reading() as db,
+        ):
+            return [stored.entry for stored in await audit.page(db)]
+
+    assert [(entry.action, entry.method, entry.target, entry.status) for entry in anyio.run(entries)] == [
+        ("search_result", "shell", f"{user_scope()}/{handles['log']}", 200),
+        ("read_result", "shell", f"{user_scope()}/{handles['other']}", 404),
+    ]
 
 
 @pytest.mark.process

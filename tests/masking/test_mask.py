@@ -415,7 +415,12 @@ def test_a_value_that_is_not_json_is_dropped() -> None:
 
 def test_a_search_that_takes_too_long_ends_in_a_failure() -> None:
     with pytest.raises(MaskingFailed, match="more than -1 s of CPU time"):
-        find_secrets(b"password=x", [finder for group in GROUPS.values() for finder in group], decode=True, clock=MaskingDeadline(-1))
+        find_secrets(
+            b"password=x",
+            [finder for group in GROUPS.values() for finder in group],
+            decode=True,
+            clock=MaskingDeadline(-1),
+        )
 
 
 def test_a_machine_that_is_busy_costs_no_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from fastmcp import Client
 
-from tersely.store import usage
+from tersely.store import audit, usage
 from tests.fakes.gateways import Library, at, by_command, gateway, post, text_of
 from tests.fakes.mcp_servers.web import Honest, Rude
 from tests.servers.chatty import Chatty, log
@@ -80,6 +80,13 @@ async def test_holders_of_different_tokens_do_not_read_each_others_results() -> 
             assert not (await ada.call_tool_mcp("read_result", {"handle": handle})).is_error
             denied = await bob.call_tool_mcp("read_result", {"handle": handle})
             assert denied.is_error and "No kept result" in text_of(denied)
+        async with ours.gateway._read_back.kept.database.reading() as db:
+            entries = [stored.entry for stored in await audit.page(db)]
+    assert [(entry.action, entry.method, entry.target, entry.status) for entry in entries] == [
+        ("read_result", "mcp", handle, 200),
+        ("read_result", "mcp", handle, 404),
+    ]
+    assert "ada" in entries[0].principal and "bob" in entries[1].principal and entries[0].address == "127.0.0.1"
 
 
 async def test_what_went_through_is_counted_stored_and_shown() -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from fastapi.routing import APIRoute, APIWebSocketRoute
 
 from tersely.errors import StoreUnavailable
-from tersely.http import limits
+from tersely.http import limits, listen
 from tersely.http.guesses import ALLOWED
 from tersely.settings.model import Scope, Settings
 from tersely.store import audit
@@ -196,6 +196,23 @@ async def test_a_page_of_another_site_is_refused_but_its_links_work(service: Run
         followed = await http.get("/", headers={**cross, "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"})
         assert followed.status_code == 200
         assert (await http.get("/api/v1/sessions", headers={"Sec-Fetch-Site": "same-origin"})).status_code == 200
+
+
+@pytest.mark.parametrize("before", [b"", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"])
+async def test_half_sent_headers_end_the_connection_also_those_of_a_second_request(
+    service: Running, monkeypatch: Any, before: bytes
+) -> None:
+    monkeypatch.setattr(listen, "HEADER_SECONDS", 0.3)
+    async with serving(build_web_app(replace(service.parts))) as (address, _):
+        host, _, port = address.removeprefix("http://").partition(":")
+        async with await anyio.connect_tcp(host, int(port)) as stream:
+            with anyio.fail_after(60):
+                if before:
+                    await stream.send(before)
+                    assert (await stream.receive()).startswith(b"HTTP/1.1 200")
+                await stream.send(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Half")
+                with pytest.raises(anyio.EndOfStream):
+                    await stream.receive()
 
 
 async def test_a_half_sent_body_is_answered_in_the_end(service: Running, monkeypatch: Any) -> None:

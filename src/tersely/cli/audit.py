@@ -35,7 +35,7 @@ def audit(output: Path | None, since: str | None, url: str, token: str) -> None:
     address = f"{url.rstrip('/')}/api/v1/audit-log"
     # Written to another name first: an interrupted run must not look complete, nor replace an earlier file.
     unfinished = output.with_name(output.name + ".part") if output else None
-    written, after = 0, "0"
+    written, after, refused = 0, "0", ""
     try:
         with (
             httpx2.Client(headers=headers(token), timeout=60) as http,
@@ -45,21 +45,19 @@ def audit(output: Path | None, since: str | None, url: str, token: str) -> None:
                 query = {"after": after, "limit": "500", **({"since": since} if since else {})}
                 response = http.get(address, params=query)
                 if response.status_code != 200:
-                    _discard(unfinished)
-                    fail(error_message(response))
+                    refused = error_message(response)
+                    break
                 page = response.json()
                 for entry in page["items"]:
                     file.write(json.dumps(entry, ensure_ascii=False) + "\n")
                 written += len(page["items"])
                 after = page["next_cursor"]
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        _discard(unfinished)
-        fail(f"Could not read the audit log from {url}: {error}. Start the server with: tersely up")
+        refused = f"Could not read the audit log from {url}: {error}. Start the server with: tersely up"
+    if refused:
+        if unfinished:  # Closed by now: Windows does not delete an open file.
+            unfinished.unlink(missing_ok=True)
+        fail(refused)
     if output and unfinished:
         unfinished.replace(output)
         click.echo(f"{output}: {written:,} entries", err=True)
-
-
-def _discard(file: Path | None) -> None:
-    if file:
-        file.unlink(missing_ok=True)

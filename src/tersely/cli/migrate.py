@@ -13,10 +13,18 @@ def migrate() -> None:
     import anyio
 
     from tersely.settings.model import Settings, find_file
+    from tersely.store.audit import record, shell_entry
     from tersely.store.database import Database
 
+    async def recorded(url: str) -> tuple[str | None, str]:
+        before, now = await Database.migrate(url)
+        if before != now:
+            async with Database.open(url) as database:
+                await record(database, shell_entry("migrate", f"{before or 'no schema'} to {now}"))
+        return before, now
+
     settings = Settings.load(None, find_file(), sections=("store",))
-    before, now = anyio.run(Database.migrate, settings.store.url)
+    before, now = anyio.run(recorded, settings.store.url)
     if before == now:
         click.echo(f"The database already has schema {now}.")
     else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +14,7 @@ from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
-    from tersely.results.kept import KeptResult
+    from tersely.results.kept import KeptResult, KeptResults
     from tersely.settings.model import Settings
 
 
@@ -128,7 +130,7 @@ async def _print_kept(
 ) -> None:
     from tersely.app.summarizer import kept_results
 
-    async with kept_results(settings) as kept:
+    async with kept_results(settings) as kept, _recorded(kept, "read_result", scope, handle):
         result = await kept.find(handle, scope)
         if not result.is_text:
             if sys.stdout.isatty() or as_json or lines or span:
@@ -172,7 +174,7 @@ async def _grep_kept(
     from tersely.pipeline.process import Pipeline
     from tersely.results.read_back import ReadBack, SearchArguments
 
-    async with kept_results(settings) as kept:
+    async with kept_results(settings) as kept, _recorded(kept, "search_result", scope, handle):
         result = await kept.find(handle, scope)
         # One large page: a terminal scrolls, so nothing has to be paged.
         read_back = ReadBack(kept, summarize=Pipeline().summarizer(Masker()), page_tokens=1_000_000)
@@ -196,7 +198,7 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
     from tersely.app.summarizer import kept_results
     from tersely.results.sql import Limits, ask
 
-    async with kept_results(settings) as kept:
+    async with kept_results(settings) as kept, _recorded(kept, "query_result", scope, handle):
         result = await kept.find(handle, scope)
         text = await kept.load(handle, scope)
     limits = Limits(seconds=60, memory_mb=2048, rows=100_000, answer_bytes=50_000_000, cell_characters=1_000_000)
@@ -227,6 +229,22 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
     click.secho(
         f"{len(table.rows):,} rows{more} · from {table.source or f'{result.lines:,} lines'}", dim=True, err=True
     )
+
+
+@asynccontextmanager
+async def _recorded(kept: KeptResults, action: str, scope: str, handle: str) -> AsyncIterator[None]:
+    """Put what the block does on record, also if it is refused."""
+    from tersely.errors import InputError
+    from tersely.store.audit import record, shell_entry
+
+    status = 200
+    try:
+        yield
+    except InputError:
+        status = 404
+        raise
+    finally:
+        await record(kept.database, shell_entry(action, f"{scope}/{handle}", status=status))
 
 
 def _metadata(result: KeptResult) -> dict[str, Any]:

@@ -20,7 +20,7 @@ GRACE_SECONDS = 5
 """How long requests in flight may take to finish after a signal; clients retry elsewhere."""
 
 HEADER_SECONDS = 30
-"""How long a new connection may take to send a request's headers; idle ones would use up the sockets."""
+"""How long a client may take to send a request's headers; half-sent ones would use up the sockets."""
 
 MAX_WEBSOCKET_MESSAGE_BYTES = 64 * 1024
 """Largest WebSocket message accepted from a client."""
@@ -71,15 +71,36 @@ def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bo
 
 
 class _Protocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
-    """uvicorn waits for the headers of a new connection as long as they take."""
+    """uvicorn waits for headers as long as they take: of a connection's first request, and of each further one."""
+
+    _timer: asyncio.TimerHandle | None = None
+    _after: object = None
+    """The request before the headers that the timer is about."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        asyncio.get_running_loop().call_later(HEADER_SECONDS, self._close_if_silent)
+        self._expect_headers()
 
-    def _close_if_silent(self) -> None:
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        # After half of the headers, the last request is still the one before. uvicorn closes silent connections.
+        if self.cycle is not None and self.cycle.response_complete and self._after is not self.cycle:
+            self._expect_headers()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _expect_headers(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._after = self.cycle
+        self._timer = asyncio.get_running_loop().call_later(HEADER_SECONDS, self._close_if_still_waiting)
+
+    def _close_if_still_waiting(self) -> None:
         # A WebSocket has another protocol by then.
-        if self.cycle is None and self.transport.get_protocol() is self:
+        if self.cycle is self._after and self.transport.get_protocol() is self:
             self.transport.close()
 
 

@@ -1,19 +1,25 @@
 """The audit log: who did what, from which address, and how it was answered. Entries are added, never changed."""
 
+import getpass
+import logging
 from dataclasses import asdict, dataclass
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tersely.errors import StoreUnavailable
+from tersely.store.database import Database
 from tersely.store.packing import storable
 from tersely.store.tables import audit_log
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditEntry:
     action: str
-    """What was asked for, e.g. `submit` or `export`; `web.access` lists them."""
+    """What was asked for, e.g. `submit` or `export`; `web.access` lists those of the API."""
 
     principal: str
     """Who asked; empty where the credentials were wrong."""
@@ -37,6 +43,22 @@ class StoredEntry:
 async def add_entry(db: AsyncConnection, entry: AuditEntry, *, now: datetime) -> None:
     fields = {name: storable(value) if isinstance(value, str) else value for name, value in asdict(entry).items()}
     await db.execute(sa.insert(audit_log).values(at=now, **fields))
+
+
+async def record(database: Database, entry: AuditEntry) -> None:
+    """Add an entry. If the store does not answer, the entry is in the log at least."""
+    try:
+        async with database.transaction() as db:
+            await add_entry(db, entry, now=database.clock.now())
+    except StoreUnavailable as problem:
+        logger.error("audit_entry_not_stored", extra={**vars(entry), "reason": str(problem)})
+
+
+def shell_entry(action: str, target: str, *, status: int = 200) -> AuditEntry:
+    """The entry for a command that uses the store itself, without the API."""
+    return AuditEntry(
+        action=action, principal=getpass.getuser(), method="shell", address="", target=target, status=status
+    )
 
 
 async def page(

@@ -4,13 +4,14 @@
 The same settings give the same application on every replica.
 """
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from tersely.store.audit import AuditEntry, add_entry
+from tersely.store import audit
 from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
 from tersely.web.auth import Authenticator, build_authenticator
@@ -60,11 +61,12 @@ def build_web_app(
         redirect_slashes=False,
     )
 
-    async def audit(entry: AuditEntry) -> None:
-        async with deps.database.transaction() as db:
-            await add_entry(db, entry, now=deps.database.clock.now())
-
-    app.add_middleware(AccessMiddleware, allowed_hosts=allowed_hosts, authenticator=authenticator, audit=audit)
+    app.add_middleware(
+        AccessMiddleware,
+        allowed_hosts=allowed_hosts,
+        authenticator=authenticator,
+        audit=partial(audit.record, deps.database),
+    )
     add_error_handlers(app)
     viewers = Live(deps, slow_seconds=slow_seconds)
     app.state.live = viewers

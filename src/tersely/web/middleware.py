@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.errors import StoreUnavailable
 from tersely.http.guesses import WrongTokens
 from tersely.http.limits import BODY_SECONDS, declares_too_much, drain_refused, limit_body
 from tersely.store.audit import AuditEntry
@@ -220,11 +219,7 @@ class AccessMiddleware:
             or "/".join(str(path[name]) for name in ("session_id", "handle") if name in path),
             status=status,
         )
-        try:
-            await self.audit(entry)
-        except StoreUnavailable as problem:
-            # The answer is about the same database, so it says so itself; the entry is in the log at least.
-            logger.error("audit_entry_not_stored", extra={**vars(entry), "reason": str(problem)})
+        await self.audit(entry)
 
 
 def client_address(scope: Scope) -> str:

@@ -143,15 +143,15 @@ class AuditEntryOut(_ResponseBody):
     id: int
     at: datetime
     action: str
-    """What was asked for: submit, cancel, run_again, delete, export, read_result, search_result, download_result,
-    login, logout, read_audit_log, or wrong_token.
+    """What was asked for: submit, cancel, run_again, delete, export, read_result, search_result, query_result,
+    summarize_result, download_result, migrate, login, logout, read_audit_log, or wrong_token.
     """
 
     principal: str
     """Who asked; empty where the credentials were wrong or missing."""
 
     method: str
-    """How they proved it: loopback, token, cookie or proxy."""
+    """How they proved it: loopback, token, cookie or proxy; mcp for the gateway, shell for commands on the machine."""
 
     address: str
     target: str

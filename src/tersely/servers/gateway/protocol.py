@@ -57,6 +57,7 @@ from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_message, admit_question
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
+from tersely.store.audit import AuditEntry, record
 
 logger = logging.getLogger(__name__)
 
@@ -524,11 +525,24 @@ class Gateway:
         """Call a read-back tool."""
         scope = self._scope(request.context.request)
         arguments = request.params.get("arguments") or {}
+        status = 404
         try:
             answer = await self._read_back.call(reader, arguments, scope)
             found = await self._read_back.kept.find(str(arguments.get("handle", "")), scope)
+            status = 200
         except (InputError, StoreUnavailable) as problem:
             return _failed(admit_message(str(problem), self.results.policy(_GATEWAY, "").masker)).result
+        finally:
+            client = getattr(request.context.request, "client", None)
+            entry = AuditEntry(
+                action=reader,
+                principal=scope,
+                method="mcp",
+                address=client.host if client else "",
+                target=str(arguments.get("handle", ""))[:200],
+                status=status,
+            )
+            await record(self._read_back.kept.database, entry)
         self.counting.read_back(found.origin.server, found.origin.tool)
         return {"content": [{"type": "text", "text": answer.text}], "isError": False}
 
