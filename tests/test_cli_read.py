@@ -62,6 +62,14 @@ def handles() -> dict[str, str]:
     return anyio.run(keep)
 
 
+async def audited() -> list[audit.AuditEntry]:
+    async with (
+        Database.open(f"sqlite:///{Path(os.environ['TERSELY_DATA_DIR']) / 'tersely.db'}") as database,
+        database.reading() as db,
+    ):
+        return [stored.entry for stored in await audit.page(db)]
+
+
 @pytest.mark.process
 def test_a_handle_alone_prints_the_whole_and_the_account_goes_to_stderr(handles: dict[str, str]) -> None:
     done = subprocess.run(
@@ -99,15 +107,7 @@ def test_what_is_read_and_refused_is_in_the_audit_log(handles: dict[str, str]) -
     tersely("read", handles["log"], "--grep", "INFO")
     refused = CliRunner().invoke(main, ["read", handles["other"]])
     assert refused.exit_code != 0
-
-    async def entries() -> list[audit.AuditEntry]:
-        async with (
-            Database.open(f"sqlite:///{Path(os.environ['TERSELY_DATA_DIR']) / 'tersely.db'}") as database,
-            database.reading() as db,
-        ):
-            return [stored.entry for stored in await audit.page(db)]
-
-    assert [(entry.action, entry.method, entry.target, entry.status) for entry in anyio.run(entries)] == [
+    assert [(entry.action, entry.method, entry.target, entry.status) for entry in anyio.run(audited)] == [
         ("search_result", "shell", f"{user_scope()}/{handles['log']}", 200),
         ("read_result", "shell", f"{user_scope()}/{handles['other']}", 404),
     ]
@@ -183,3 +183,4 @@ def test_a_database_that_is_not_there_is_a_sentence_without_its_password() -> No
 def test_migrate_says_what_it_did() -> None:
     assert b"from no schema to schema" in tersely("migrate").stdout
     assert b"already" in tersely("migrate").stdout
+    assert [(entry.action, entry.method) for entry in anyio.run(audited)] == [("migrate", "shell")]

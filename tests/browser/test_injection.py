@@ -5,8 +5,11 @@ Every payload goes through the real API into every field that somebody else can 
 configuration or from servers, the API's answer is filled in its place.
 """
 
+import hashlib
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,12 +21,15 @@ from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
 from tersely.sessions.worker import SessionOutcome
+from tersely.settings.model import TokenSettings
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
+from tersely.web.app import build_web_app
+from tersely.web.pages import DASHBOARD
 from tests.browser.conftest import Watched
 from tests.conftest import shared_folder
-from tests.web.running import Running, running
+from tests.web.running import Running, running, serving
 
 OWN = (
     "<script>alert('own')</script>",
@@ -142,31 +148,8 @@ async def test_a_session_that_is_full_of_it_is_shown_as_text(
         assert plain(payload) in plain(text), "the literal text is shown"
 
 
-async def test_a_call_its_trace_and_the_list_show_it_as_text(
-    service: Running, session: str, watched: Watched, evil: list[str]
-) -> None:
-    page = watched.page
-    events = (await service.get(f"/sessions/{session}/timeline", limit=500))["items"]
-    call = next(event for event in events if event["event_type"] == "llm_tool_call")
-    await page.goto(f"{service.address}/sessions/{session}/calls/{call['event_id']}")
-    await expect(page.locator("virtual-rows .line .words").first).to_be_visible()
-    await expect(page.locator(".left-out")).to_be_visible()
-    await harmless(watched)
-    await page.goto(f"{service.address}/sessions/{session}/trace")
-    await expect(page.locator("li.trace")).to_have_count(len(evil))
-    await page.locator("li.trace > details").evaluate_all("all => all.forEach(one => one.open = true)")
-    await expect(page.locator(".trace-body .plain").first).to_be_visible()
-    await harmless(watched)
-    await page.goto(f"{service.address}/?q=" + "%3Cscript%3Ealert('own')%3C/script%3E")
-    await expect(page.locator("li.row")).to_have_count(1)
-    await harmless(watched)
-
-
-async def test_pages_about_servers_and_savings_show_it_as_text(
-    service: Running, watched: Watched, evil: list[str]
-) -> None:
-    """Names of servers and tools come from elsewhere: from other people's MCP servers."""
-    page = watched.page
+async def answer_with(page: Page, evil: list[str]) -> None:
+    """Fill in what comes from configuration and from other people's MCP servers."""
     tools = [
         {
             "name": text,
@@ -226,17 +209,80 @@ async def test_pages_about_servers_and_savings_show_it_as_text(
             }
         ),
     )
-    await page.goto(f"{service.address}/servers")
-    await expect(page.locator("section.server")).to_have_count(len(set(evil)))
-    await harmless(watched)
-    await page.goto(f"{service.address}/savings")
-    await expect(page.locator(".bars li").first).to_be_visible()
-    await harmless(watched)
-    await page.goto(f"{service.address}/submit")
+
+
+async def opened(page: Page) -> None:
+    await page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+
+
+async def choosing(page: Page) -> None:
     await page.locator("#override summary").first.click()
     await page.get_by_label("Choose the servers").check()
-    await expect(page.locator(".choice")).to_have_count(len(evil))
-    await harmless(watched)
+
+
+async def as_it_is(page: Page) -> None:
+    """The page shows what it has without being asked."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page that shows foreign text: its address, what has to be on it, and what a reader opens there."""
+
+    address: str
+    has: str
+    open: Callable[[Page], Awaitable[None]] = as_it_is
+
+
+PAGES = (
+    Shown("/?q=%3Cscript%3Ealert('own')%3C/script%3E", "li.row"),
+    Shown("/sessions/{session}", ".call-body", opened),
+    Shown("/sessions/{session}/calls/{call}", "virtual-rows .line .words", opened),
+    Shown("/sessions/{session}/results/{handle}", "virtual-rows .line .words", opened),
+    Shown("/sessions/{session}/trace", ".trace-body .plain", opened),
+    Shown("/servers", "section.server", opened),
+    Shown("/savings", ".bars li", opened),
+    Shown("/submit", ".choice", choosing),
+    Shown("/docs", "h2"),
+)
+
+
+@pytest.mark.parametrize("shown", PAGES, ids=lambda shown: shown.address.split("?")[0])
+async def test_every_page_shows_foreign_text_as_text(
+    service: Running, session: str, watched: Watched, evil: list[str], shown: Shown
+) -> None:
+    page = watched.page
+    events = (await service.get(f"/sessions/{session}/timeline", limit=500))["items"]
+    call = next(event for event in events if event["event_type"] == "llm_tool_call")
+    await answer_with(page, evil)
+    address = shown.address.format(session=session, call=call["event_id"], handle=call["metadata"]["handle"])
+    await page.goto(service.address + address)
+    await expect(page.locator("h1, h2").first).to_be_attached()
+    await page.wait_for_load_state("networkidle")
+    await shown.open(page)
+    await expect(page.locator(shown.has).first).to_be_visible()
+    await harmless(watched, "body" if address == "/docs" else "main")
+
+
+async def test_the_login_shows_where_it_leads_as_text(service: Running, watched: Watched) -> None:
+    """Only a service with tokens has this page; `next` is whatever the address says."""
+    evil = "/%22%3E%3Cscript%3Ealert('own')%3C/script%3E%3Cimg%20src=x%20onerror=alert(1)%3E"
+    token = TokenSettings(name="ci", sha256=hashlib.sha256(b"ci").hexdigest(), scopes=("read",))
+    settings = service.parts.settings
+    locked = settings.model_copy(update={"auth": settings.auth.model_copy(update={"tokens": (token,)})})
+    async with serving(build_web_app(replace(service.parts, settings=locked))) as (address, _):
+        await watched.page.goto(f"{address}/login?next={evil}")
+        await expect(watched.page.locator("#token")).to_be_visible()
+        assert "<script>" in await watched.page.locator("input[name=next]").input_value()
+        assert not await watched.page.locator("main").locator("img, script, iframe").count()
+        assert not watched.dialogs and not watched.left() and not watched.forbidden
+
+
+def test_the_table_has_every_page_of_the_dashboard() -> None:
+    routes = re.findall(r"^  \[/(.+)/, \"", (DASHBOARD / "app.js").read_text("utf-8"), re.MULTILINE)
+    assert len(routes) >= 8
+    addresses = [shown.address.split("?")[0] for shown in PAGES]
+    for route in routes:
+        assert any(re.fullmatch(route.replace("\\/", "/").strip("^$"), address) for address in addresses), route
 
 
 @pytest.mark.parametrize(
