@@ -476,6 +476,8 @@ _NOT_SEVERE = re.compile(
     r"[\"']?\s{0,2}(?:[:=]\s{0,2}[\"']?|\s)(?:0\b(?!\.\d)|false\b|null\b|none\b|nil\b|\"\"|''|\[\]|\{\}|no\b|never\b|<none>|n/a\b)",
     re.I,
 )
+_ENDS_OF_NO = frozenset(" -\"'/.\n")
+"""What `_NO_BEFORE` can end with."""
 _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)[ -]|[\"'/.-])$", re.I)
 
 
@@ -490,6 +492,18 @@ _PASSED = re.compile(
     r"|\s(?:PASS(?:ED)?|[✓✔√])\s*(?:[\[(][^\])]{0,30}[\])])?\s*$"
 )
 """A line whose outcome is good: words of severity in it belong to the name of what passed."""
+
+
+def _may_have_passed(text: str) -> bool:
+    """Whether a text has one of the words or signs of `_PASSED`; costs less than the search."""
+    return (
+        "ok" in text
+        or "OK" in text
+        or "PASS" in text
+        or "passed" in text
+        or "success" in text
+        or not text.isascii()
+    )
 
 
 def _negated(text: str) -> tuple[str, ...]:
@@ -602,7 +616,7 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
         _scan_block(texts, start, end, separator, automaton, severity, hits)
         start = end
     for at in [at for at, level in enumerate(severity) if level]:
-        if len(texts[at]) < _LONGEST_OUTCOME and _PASSED.search(texts[at]):
+        if len(texts[at]) < _LONGEST_OUTCOME and _may_have_passed(texts[at]) and _PASSED.search(texts[at]):
             severity[at] = 0.0
     return _rank(texts, focus, severity, hits)
 
@@ -733,7 +747,9 @@ def _severity_of(joined: str, low: str, first: int, after: int, level: float) ->
     if before.isalpha() and not joined[first].isupper():
         return 0.0
     ending = after + (following == "s")
-    if _NOT_SEVERE.match(low, ending, ending + 12) or (first and _NO_BEFORE.search(low, max(0, first - 10), first)):
+    if _NOT_SEVERE.match(low, ending, ending + 12) or (
+        before in _ENDS_OF_NO and first and _NO_BEFORE.search(low, max(0, first - 10), first)
+    ):
         return min(level, 0.5)
     if _names_something(joined, low, first, ending):
         return min(level, _IN_A_NAME)

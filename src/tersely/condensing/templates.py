@@ -26,11 +26,14 @@ _HEXADECIMAL = (
 )
 """An identifier that begins with letters; not a word that one can say with a number after it (`facade1`)."""
 
-SAME_BUT_VALUES = re.compile(rf"\b(?:[A-Za-z_]{{0,2}}\d\w*|{_HEXADECIMAL}){_FURTHER_PARTS}|\d\w*{_FURTHER_PARTS}")
+SAME_BUT_VALUES = re.compile(rf"\d\w*{_FURTHER_PARTS}|\b(?:[A-Za-z_]{{1,2}}\d\w*|{_HEXADECIMAL}){_FURTHER_PARTS}")
 """A value whose change leaves a line the same message: a number, time, address, hexadecimal identifier.
 
 Of a name with a number (`libudev1`, `worker-7`) only the number is a value: `libudev1` and `libsystemd0` differ.
 """
+
+_FROM_A_DIGIT_ON = re.compile(r"\d(?<!\w\d)\w*(?:[.:-]\d\w*)*")
+"""Values that begin with a digit, which are most of them; found five times as fast as all."""
 
 MOST_TEMPLATES = 10_000
 """Beyond this many, new templates are grouped by their first letters, so that a text without repetition stays cheap."""
@@ -40,6 +43,18 @@ _MOST_PLACES = 40
 _SHARE_IN_COMMON = 0.4
 _ENOUGH = (3, 8, 25, 100)
 """Thresholds: one in so many templates of a length must contain a word for it to be part of a pattern."""
+
+
+def masked_lines(text: str) -> list[str]:
+    """Return the lines of a text with their values masked, as `SAME_BUT_VALUES.sub("#", line)` would mask them.
+
+    Values that begin with a digit are masked first: what they are replaced by is such a value too, so the result stays
+    the same, and of lines that are equal by now only one has to be searched for the others.
+    """
+    lines = _FROM_A_DIGIT_ON.sub("0", text).split("\n")
+    different = dict.fromkeys(lines)
+    masked = dict(zip(different, SAME_BUT_VALUES.sub("#", "\n".join(different)).split("\n"), strict=True))
+    return list(map(masked.__getitem__, lines))
 
 
 def gather(keys: Sequence[str]) -> dict[str, list[int]]:

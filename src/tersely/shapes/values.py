@@ -23,6 +23,8 @@ def number_of(text: str) -> float | None:
         return None
     if text[0] in "\"'" and text[-1] == text[0]:
         text = text[1:-1]  # Some formats quote every value.
+    if text[:1].isalpha():
+        return None  # Also "inf" and "nan".
     try:
         value = float(text)
     except ValueError:

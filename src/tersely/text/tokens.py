@@ -173,7 +173,9 @@ def _whole_characters(text: str, floor: int, position: int) -> int:
     return position
 
 
-_WORDS_AND_DIGITS = re.compile(r"[A-Za-z']*[A-Za-z][A-Za-z']*|\d{1,3}")
+_LETTERS_ONLY = bytes(code if chr(code).isalpha() and code < 128 else 32 for code in range(256))
+_DIGITS_ONLY = bytes(code if chr(code).isdigit() and code < 128 else 32 for code in range(256))
+"""Tables that replace everything else by blanks."""
 
 
 @dataclass(frozen=True)
@@ -207,7 +209,11 @@ class Tokenizer:
 
     def at_least(self, text: str) -> int:
         """A lower bound of the count, many times faster: words and groups of digits never share a token."""
-        return self.scaled(len(_WORDS_AND_DIGITS.findall(text))) if text.isascii() else 0
+        if not text.isascii():
+            return 0
+        raw = text.encode()
+        words = len(raw.translate(_LETTERS_ONLY, b"'").split())
+        return self.scaled(words + sum((len(run) + 2) // 3 for run in raw.translate(_DIGITS_ONLY).split()))
 
     def _counts(self, text: str) -> Iterator[int]:
         """The token count of each piece. Equal consecutive pieces, the slowest to count, are counted once."""

@@ -50,6 +50,7 @@ _ROW = re.compile(rf"\s+(?P<place>\d{{1,7}}:\d{{1,5}})\s+(?P<rest>(?:{_SEVERITIE
 _SEVERITY = re.compile(rf"(?:({_SEVERITIES})\b(?: ([A-Z]{{1,6}}\d{{2,5}}))?(?:\[[\w:-]+\])?(?::|\s{{2,}}))", re.I)
 _CODE = re.compile(r"\[?([A-Z]{1,6}-?\d{2,5})\]?(?:[: ]|$)")
 _RULE = re.compile(r"(?:\s\[([\w./@:-]+(?:, ?[\w./@:-]+)*=?)\]|\s\(([a-z][\w-]+)\)|\s{2,}([@a-z][\w./@-]+))\s*$")
+_APART = re.compile(r"\s\s")
 _PATH_ALONE = re.compile(r"(?:\*{3,} Module |[A-Za-z]:\\|\.{0,2}/)?[\w@+-][\w./\\@+ -]*\.\w{1,6}:?$|(?:/[\w.@+ -]+)+$")
 _TOTALS = re.compile(
     r"\W*(?:Found \d+|\d+ (?:problems?|errors?|warnings?|issues?|findings?)\b|Your code has been rated"
@@ -64,7 +65,6 @@ _UNWANTED = re.compile(
     r"\b(?:not (?:about|related|due)|other than|apart from|besides|except|unrelated)\b[^,;?.]*", re.I
 )
 """The part of a question that names what is not wanted."""
-_TIME = re.compile(r".*\d\d$")
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 def _parsed(line: str, at: int, path: str) -> _Finding | None:
     whole = False
     found = _PLACED.match(line)
-    if found is None or _TIME.fullmatch(found["path"]) or "  " in found["path"]:
+    if found is None or _ends_as_time(found["path"]) or "  " in found["path"]:
         found = _IN_PARENTHESES.match(line)
         whole = found is not None
     if found is not None:
@@ -135,6 +135,15 @@ def _parsed(line: str, at: int, path: str) -> _Finding | None:
     return _Finding(path, text, at, severity, rule, max(0, len(text) - len(rest.rstrip()) + begin), whole)
 
 
+def _ends_as_time(path: str) -> bool:
+    return len(path) > 1 and path[-2:].isdecimal()
+
+
+def _rule_in(text: str, at: int = 0) -> re.Match[str] | None:
+    """Search the rule at the end of a message; most messages cannot have one, which costs less to see."""
+    return _RULE.search(text, at) if text.rstrip()[-1:] in ("]", ")") or _APART.search(text, at) else None
+
+
 def _named(rest: str) -> tuple[str, str, int]:
     """Return severity and rule of a message (empty if it states none), and where the message begins."""
     severity = rule = ""
@@ -143,7 +152,7 @@ def _named(rest: str) -> tuple[str, str, int]:
         severity, rule, begin = found[1].lower(), found[2] or "", found.end()
     elif found := _CODE.match(rest):
         rule, begin = found[1], found.end()
-    if not rule and (found := _RULE.search(rest)):
+    if not rule and (found := _rule_in(rest)):
         rule = next(part for part in found.groups() if part)
     return severity, rule, begin
 
@@ -212,13 +221,18 @@ def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
         names = _NAMES.findall(first.text, first.message)
         for index in members[1:]:
             each = findings[index]
+            if not each.rule:
+                continue
             end = each.message
             for own, name in zip(_NAMES.finditer(each.text, each.message), names, strict=False):
                 if own[0] != name:
                     end = own.end()
-            rule = _RULE.search(each.text, end)
-            kept = f"{each.text[:end].rstrip()} …{rule[0].rstrip() if rule else ''}"
-            if (each.rule and each.rule in kept) and len(each.text) - len(kept) > SHORTEST_CUT:
+            start = each.text[:end].rstrip()
+            if len(each.text) - len(start) <= SHORTEST_CUT:
+                continue
+            rule = _rule_in(each.text, end)
+            kept = f"{start} …{rule[0].rstrip() if rule else ''}"
+            if each.rule in kept and len(each.text) - len(kept) > SHORTEST_CUT:
                 each.text = kept
 
 

@@ -27,7 +27,7 @@ from tersely.condensing.readers import stack
 from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
 from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.readers.tables import columns_of
-from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse
+from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 
@@ -205,7 +205,7 @@ class _PlainLines(Lines):
         else:
             self.lines = lines
         self.text = text
-        self.keys = SAME_BUT_VALUES.sub("#", text).split("\n")
+        self.keys = masked_lines(text)
         self.preamble = Preamble.learn(self.lines)
         if self.preamble.sources:
             self.keys = [

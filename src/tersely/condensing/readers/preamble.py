@@ -30,7 +30,7 @@ _TIME = rf"""
   | (?<=\[)\ {{0,8}}\d{{1,8}}\.\d{{6}}(?=\])
   | 1\d{{9}}(?:\.\d{{1,9}}|\d{{3}}|\d{{6}}|\d{{9}})?(?=[\s|,\]])
 """
-TIME = re.compile(_TIME, re.X)
+TIME = re.compile(rf"(?=[\dJFMASONDTW\ ])(?:{_TIME})", re.X)
 MAY_HAVE_TIME = re.compile(r"\d(?:[-/.:]\d|\d{5})")
 """In every text with a time; saves the search in others."""
 
