@@ -46,6 +46,13 @@ _TIME_INSIDE = re.compile(
 _LEVEL = re.compile(
     r"(?<![\w.-])(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|ERR|FATAL|CRIT(?:ICAL)?|SEVERE|PANIC)(?![\w-])|\blevel=\w+|\[(?:info|warn|error|debug|notice)\]"
 )
+_LEVEL_WORDS = (
+    *("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "ERR", "FATAL", "CRIT", "SEVERE", "PANIC", "level="),
+    *("[info]", "[warn]", "[error]", "[debug]", "[notice]"),
+)
+"""One of these is in every match of `_LEVEL`."""
+_MAY_HAVE_TIME = re.compile(r"\d(?::\d|\d{9})")
+"""In every match of `_TIME_INSIDE`."""
 _FRAME = re.compile(r"\s+at [\w$.<>]+\(|\s*File \"[^\"]+\", line \d+|\s+\.\.\. \d+ more|Caused by: |Traceback ")
 _KEY_LINE = re.compile(r"\s*(?:- +)*(?:[\"']?[A-Za-z_/.$<*0-9][^:\"'#{}\[\]]{0,80}[\"']?)\s*:(?:\s|$)")
 _ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
@@ -82,6 +89,11 @@ class Sample:
         self.known: dict[Callable[[Sample], object], object] = {}
 
     @cached_property
+    def joined(self) -> str:
+        """The sampled lines as one text: what is not in it is in none of them."""
+        return "\n".join(self.lines)
+
+    @cached_property
     def opening(self) -> str:
         return self.text[:4_000].lstrip("\ufeff \t\r\n\0")
 
@@ -103,11 +115,11 @@ class Sample:
 
     @cached_property
     def time_inside(self) -> float:
-        return self.share_within(_TIME_INSIDE, 200)
+        return self.share_within(_TIME_INSIDE, 200) if _MAY_HAVE_TIME.search(self.joined) else 0.0
 
     @cached_property
     def leveled(self) -> float:
-        return self.share_within(_LEVEL, 160)
+        return self.share_within(_LEVEL, 160) if any(word in self.joined for word in _LEVEL_WORDS) else 0.0
 
     @cached_property
     def framed(self) -> float:
@@ -176,7 +188,7 @@ class Sample:
     @cached_property
     def has_named_values(self) -> bool:
         """Whether lines consist of names with values, and their times stand among these."""
-        if max(self.fields, self.tight_fields) <= 0.7:
+        if self.fields <= 0.7 and self.tight_fields <= 0.7:
             return False
         return max(self.leveled, self.timed, self.share_within(_TIME_INSIDE, 40)) < 0.3
 

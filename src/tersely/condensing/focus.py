@@ -20,10 +20,11 @@ Deterministic: terms keep the order of the question. Knows nothing of kinds, uni
 
 import math
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import takewhile
+from itertools import accumulate, takewhile
 from typing import Any, Literal
 
 import ahocorasick
@@ -633,14 +634,15 @@ def _scan_block(
     joined = separator.join(texts[start:end])
     low = lowered(joined)
     size = len(low)
-    at = start
-    limit = len(texts[at])
     step = len(separator)
+    limits = [limit - step for limit in accumulate(len(text) + step for text in texts[start:end])]
+    at = start
+    limit = limits[0]
     for last, (length, values) in automaton.iter(low):
         first = last - length + 1
-        while first > limit:
-            at += 1
-            limit += step + len(texts[at])
+        if first > limit:
+            at = start + bisect_left(limits, first, at - start + 1)
+            limit = limits[at - start]
         if last > limit:
             continue  # The match spans two texts.
         after = last + 1

@@ -431,9 +431,13 @@ def one_record_per_line(lines: Sequence[str]) -> bool:
 def _labels_of(sample: Sequence[str], most: float) -> re.Pattern[str] | None:
     """Return how the lines label their values, if at least so many values have a label that repeats."""
     best = None
+    texts = [text[:2_000] for text in sample]
+    joined = "\n".join(texts)
     for pattern in (_ASSIGNED, _NAMED, _STATED, _QUOTED_LABEL, _OPTION, _LISTED, _TIGHT, _LED):
+        if most > 0 and pattern in _NEEDED and not _NEEDED[pattern].search(joined):
+            continue
         # A label that occurs once is a name; labels of columns repeat.
-        labels = Counter(label for text in sample for label, _ in _pairs(pattern, text[:2_000]))
+        labels = Counter(label for text in texts for label, _ in _pairs(pattern, text))
         again = sum(times for times in labels.values() if times >= 3)
         if again >= most:
             best, most = pattern, again + 1

@@ -7,9 +7,12 @@ reader that declines, and shares the budget with one whose kind is only likely. 
 functions, no event loop, no model: call it in a thread when the text is large.
 """
 
+import gc
 import heapq
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 
 from tersely.condensing.account import Account, Lost, Place, source_lines
@@ -82,15 +85,37 @@ def condense_structurally(
     )
 
 
+@contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Pause the search for garbage in cycles, which would look at every unit again and again and find nothing.
+
+    It is paused for one text, or one section of a long one, and never turned on for a program that turned it off.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
     stretch = _stretch_of(clean)
-    reading = (
-        _read_in_stretches(clean, question, budget, tokenizer, stretch)
-        if stretch
-        else read_any(clean, question, budget)
-    )
+    if stretch:
+        reading = _read_in_stretches(clean, question, budget, tokenizer, stretch)
+        return _packed_reading(reading, clean, question, budget, tokenizer)
+    with _collecting_later():
+        reading = read_any(clean, question, budget)
+        return _packed_reading(reading, clean, question, budget, tokenizer)
+
+
+def _packed_reading(
+    reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
+) -> tuple[Packed, Account, str, str]:
     lines = source_lines(clean)  # After the reading, so that only one of them is at its peak of memory.
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
@@ -141,9 +166,10 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
     while start < len(text):
         end = _stretch_end(text, start, stretch_size)
         stretch = text[start:end]
-        reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget)
-        moved(reading, partial(_line_of_stretch, before=line, repeats_header=bool(header and start)))
-        packed = pack(reading, 3 * budget, tokenizer, focus)
+        with _collecting_later():
+            reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget)
+            moved(reading, partial(_line_of_stretch, before=line, repeats_header=bool(header and start)))
+            packed = pack(reading, 3 * budget, tokenizer, focus)
         share = packed.text.split("\n")
         by_line = {each.strip(): place for place in packed.places(reading) for each in place.text.split("\n")}
         origins += [by_line.get(each.strip()) for each in share]

@@ -160,8 +160,14 @@ _FOUND_PATH = re.compile(
 )
 
 
+_MAY_BE_FOUND = re.compile(r"[:-]\d+[:-]")
+"""In every match of `_FOUND`."""
+
+
 def _are_hits(sample: Sample) -> bool:
-    return sample.share(_FOUND) >= 0.6 and sample.share(_FOUND_PATH) >= 0.5 and sample.timed < 0.3
+    if sample.timed >= 0.3 or not _MAY_BE_FOUND.search(sample.joined):
+        return False
+    return sample.share(_FOUND) >= 0.6 and sample.share(_FOUND_PATH) >= 0.5
 
 
 READER = Reader("grep", Signs((0.87, _are_hits)), read, by_line=True)

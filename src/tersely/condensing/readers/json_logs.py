@@ -505,7 +505,9 @@ def _are_objects(sample: Sample) -> bool:
         if line.lstrip()[:1] == "{" and (len(line) == LONGEST_SAMPLED or line.rstrip()[-1:] == "}")
     )
     objects = whole / sample.many
-    return sample.many >= 2 and (objects >= 0.7 or (objects < 0.3 and sample.share(_OBJECT_BEHIND) >= 0.7))
+    if sample.many < 2 or objects >= 0.7:
+        return sample.many >= 2
+    return objects < 0.3 and '{"' in sample.joined and sample.share(_OBJECT_BEHIND) >= 0.7
 
 
 def _read_few(text: str, focus: Focus, budget: int) -> Reading | None:

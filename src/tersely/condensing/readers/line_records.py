@@ -67,6 +67,7 @@ _ONE_LINE = re.compile(rf"[*|/\\ ]*{_HASH.pattern} \S")
 _GRAPH_COMMIT = re.compile(rf"[|/\\ ]*\* +(?:commit )?{_HASH.pattern}")
 _GRAPH = re.compile(r"(?:[|/\\*_](?: (?=[|/\\*_ ]))?)*[|/\\*_] ?")
 _IDENTIFIED = re.compile(rf"(?:\w+ )?{_HASH.pattern}|\[?[A-Z]{{1,8}}-?\d{{2,6}}\]?:?\s")
+_MAY_BE_HASH = re.compile(r"[0-9a-f][0-9a-f]{31}")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
 _QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
@@ -92,7 +93,7 @@ _NO_OPENING = re.compile(
 """Beginnings of headings, items, statements and sentences."""
 _KEY = re.compile(r"\s*(?:- )?[A-Za-z\"'][\w .\"'-]{0,40}?\s*[:=](?:\s|$)")
 _HEADING = re.compile(r"#{1,6} \S")
-_STATEMENT = re.compile(r".*[{};,(]\s*$")
+_ENDS_OF_STATEMENTS = frozenset("{};,(")
 _AMOUNT = re.compile(r"(?<![\w.-])(\d+(?:[.,]\d+)*)\s+([a-z]+(?: [a-z]+)?)")
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w .-]{0,30}?)(?::\s+|=)(\S[^\t]*?)(?=\s{2,}|\s+[\w.-]+=|$)")
 _PAIR = re.compile(r"\s*(\S.{0,40}?)\s*(?:[.:=~>|-]{2,}|[:=]\s|\s{2,}|\t)\s*(\S.*)")
@@ -184,9 +185,9 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
         len(filled) > 0.98 * len(sample) and not any(sample[at][0] in " \t" for at in filled)
     ):
         return None
-    if sum(1 for at in filled if _STATEMENT.match(sample[at][:400])) > 0.35 * len(filled):
+    if sum(1 for at in filled if sample[at][:400].rstrip()[-1:] in _ENDS_OF_STATEMENTS) > 0.35 * len(filled):
         return None
-    if sum(1 for at in filled if _COLUMNS.match(sample[at][:300])) > 0.5 * len(filled):
+    if sum(1 for at in filled if sample[at].count("  ") > 3 and _COLUMNS.match(sample[at][:300])) > 0.5 * len(filled):
         return None  # A table
     marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
         3, 0.03 * len(filled)
@@ -319,7 +320,7 @@ def _size_of_openings(records: list[Record], texts: list[str]) -> int:
 
 def short_hashes(line: str) -> str:
     """Shorten the hashes of a line to twelve digits, which tools accept for the whole."""
-    return _LONG_HASH.sub(r"\1…", line) if len(line) > 32 else line
+    return _LONG_HASH.sub(r"\1…", line) if len(line) > 32 and _MAY_BE_HASH.search(line) else line
 
 
 def _shown(line: str) -> str:

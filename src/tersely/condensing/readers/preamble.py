@@ -261,6 +261,7 @@ class _Token(NamedTuple):
 def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
     """Return the first tokens of a line: times, levels, numbers (and identifiers), brackets, separators, words."""
     found: list[_Token] = []
+    new = tuple.__new__  # Twice as fast as the call of a named tuple, which checks its arguments.
     size = len(line)
     for match in _TOKEN.finditer(line, 0, _REACH):
         word = match.group()
@@ -273,7 +274,7 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
         end = match.end()
         while end < size and line[end] in " \t|":
             end += 1
-        found.append(_Token(kind, word, match.start(), end))
+        found.append(new(_Token, (kind, word, match.start(), end)))
         if len(found) >= most:
             break
     return found

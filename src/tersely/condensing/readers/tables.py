@@ -208,6 +208,11 @@ def _summaries(table: Table, focus: Focus) -> list[str]:
 
 
 _CELLS = re.compile(r"\S+(?: \S+)*")
+_DRAWN = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+")
+_BETWEEN_WORDS = re.compile(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)")
+_WIDE_BLANKS = re.compile(r"\s{2,}")
+_QUOTED = re.compile(r'"[^"]*"')
+_WORD = re.compile("[^ ]+")
 _ROWS_BELOW = 60
 """Rows that are compared with a header."""
 
@@ -219,15 +224,17 @@ def columns_of(sample: Sample) -> Literal["csv", "table"] | None:
 
 def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
-    rows = [line.strip("\t") for line in lines if not re.fullmatch(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+", line)]
+    rows = [line.strip("\t") for line in lines if not _DRAWN.fullmatch(line)]
     if len(rows) < 3:
         return None
-    for sign in dict.fromkeys(re.findall(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)", rows[0])):
+    for sign in dict.fromkeys(_BETWEEN_WORDS.findall(rows[0])):
         counts = Counter(row.count(sign) for row in rows)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
         if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
             return "csv"
     for sign in (",", "\t", ";", "|"):
+        if not any(sign in row for row in rows):
+            continue
         counts = Counter(_cells_between(row, sign) for row in rows)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
         if most >= (1 if sign == "\t" else 2) and times >= 0.8 * len(rows):
@@ -244,19 +251,19 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     spans = [_spans(row) for row in rows[: 8 + _ROWS_BELOW]]
     if any(_aligned(rows[at], spans[at + 1 : at + 1 + _ROWS_BELOW]) for at in headers):
         return "table"
-    cells = [len(_CELLS.findall(re.sub(r"\s{2,}", "\0", row).replace("\0", "\n"))) for row in rows]
+    cells = [len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n"))) for row in rows]
     return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
 
 
 def _cells_between(row: str, sign: str) -> int:
     if '"' in row and sign != "|":
-        row = re.sub(r'"[^"]*"', "", row)
+        row = _QUOTED.sub("", row)
     return row.count(sign)
 
 
 def _spans(row: str) -> tuple[set[int], set[int]]:
     """Return where the words of a row begin and end."""
-    spans = [match.span() for match in re.finditer("[^ ]+", row)]
+    spans = [match.span() for match in _WORD.finditer(row)]
     return {start for start, _ in spans}, {end for _, end in spans}
 
 
