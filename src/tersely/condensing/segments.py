@@ -6,7 +6,7 @@ boundaries is one part.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tersely.condensing.detect import Reader, detect, kind_of, read_as, readers
 from tersely.condensing.focus import Focus
@@ -39,14 +39,20 @@ class Part:
     """The line above that names the part; empty if there is none."""
 
 
-def read_any(text: str, focus: Focus, budget: int) -> Reading:
-    """Read a text of any kind, split into parts, as one reading."""
+def read_any(text: str, focus: Focus, budget: int, *, kind: str = "") -> Reading:
+    """Read a text of any kind, split into parts, as one reading.
+
+    A section of a longer text is read as the `kind` of the whole, unless it has parts: where a section begins is chance,
+    and one that begins with the lines of a document is no document.
+    """
     content = json_tree.one_string(text)
     if content is not None:
         return wrapped.on_one_line(read_any(content, focus, budget))
     parts = parts_of(text)
     if not parts:
         return Reading("text", [])
+    if kind and len(parts) == 1:
+        parts = [replace(parts[0], kind=kind)]
     readings = [_read_part(part, focus, budget) for part in parts]
     return readings[0] if len(readings) == 1 else merge(readings)
 

@@ -159,6 +159,7 @@ def _stretch_of(text: str) -> int:
 def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer, stretch_size: int) -> Reading:
     """Condense each section of a very long text, then read the results together."""
     kind = kind_of(text)
+    of_lines = kind if reader_of(kind).by_line else ""
     header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
     shares: list[str] = []
     origins: list[Place | None] = []
@@ -167,7 +168,7 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
         end = _stretch_end(text, start, stretch_size)
         stretch = text[start:end]
         with _collecting_later():
-            reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget)
+            reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget, kind=of_lines)
             moved(reading, partial(_line_of_stretch, before=line, repeats_header=bool(header and start)))
             packed = pack(reading, 3 * budget, tokenizer, focus)
         share = packed.text.split("\n")
