@@ -111,6 +111,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
 	@$(BENCH)/python -m bench.condense
 	@$(BENCH)/python -m bench.truth
+	@$(BENCH)/python -m bench.linearity
 
 .PHONY: bench-quality
 bench-quality: .venv-bench/.ready .venv/.ready ## Questions to the configured model, with and without Tersely (costs money; --scripted does not)

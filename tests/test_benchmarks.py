@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "gateway_walkthrough": (),
     "generate": (),
     "investigations": ("--store", "sqlite"),
+    "linearity": ("--only", "log,diff,open brackets"),
     "map_reduce": (),
     "masking": (),
     "masking_recall": (),
