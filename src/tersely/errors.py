@@ -211,12 +211,25 @@ class LLMError(TerselyError):
 
 
 class LLMUnavailable(LLMError):
-    """The model may answer later. `retry_after`: seconds that the provider demands."""
+    """The model may answer later.
 
-    def __init__(self, message: str, *, retry_after: float | None = None, rate_limited: bool = False) -> None:
+    Args:
+        retry_after: Seconds that the provider demands.
+        most_retries: More would only cost time; None: as many as the retry policy has.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        rate_limited: bool = False,
+        most_retries: int | None = None,
+    ) -> None:
         super().__init__(message)
         self.retry_after = retry_after
         self.rate_limited = rate_limited
+        self.most_retries = most_retries
 
 
 class LLMRefused(LLMError):

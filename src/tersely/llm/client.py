@@ -10,6 +10,7 @@ structural condensing knows the `LLM` type and needs neither.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tersely.errors import (
@@ -31,7 +32,7 @@ from tersely.llm.messages import (
     Usage,
 )
 from tersely.llm.provider_errors import UnsupportedParameter, translated_errors
-from tersely.text.tokens import Tokenizer, tokenizer_for
+from tersely.text.tokens import O200K, Tokenizer, tokenizer_for
 
 if TYPE_CHECKING:
     import httpx2
@@ -46,6 +47,12 @@ if TYPE_CHECKING:
 TEMPERATURE = 0.1
 """Low, for faithful summaries. Not sent to models that reject it."""
 
+
+OUTPUT_LEEWAY = 1.5
+"""A stream is stopped at this many times the tokens it may have, by our count, which differs from the provider's."""
+
+_FEWEST_BYTES = 1_024
+"""Counted at once."""
 
 LONGEST_ANSWER = 8_192
 """Tokens reserved for an answer of unknown length, e.g. that of an agent; many models could write far more."""
@@ -159,12 +166,17 @@ class ChatModel:
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
     ) -> AsyncGenerator[Delta]:
-        """Yield the answer while it is written; the last item is the `Completion`."""
+        """Yield the answer while it is written; the last item is the `Completion`.
+
+        A server that ignores `max_tokens` is stopped as if it had not.
+        """
+        import anyio.to_thread
         from pydantic_ai.direct import model_request_stream
 
         while True:
             settings = self._settings(max_tokens, tools, native)
             offered, missing = self._native(native, tools)
+            output = _OutputLimit(settings["max_tokens"], self.output_cap)
             try:
                 with translated_errors(self.spec):
                     async with model_request_stream(
@@ -176,11 +188,26 @@ class ChatModel:
                         async for event in events:
                             if delta := _from_sdk_event(event):
                                 yield delta
+                                if await output.is_exceeded(delta):
+                                    break
                         response = events.get()
-                yield self._completion(response, missing)
+                answer = self._completion(response, missing)
+                if output.exceeded:
+                    usage = await anyio.to_thread.run_sync(self.estimated_usage, messages, output.written)
+                    answer = replace(answer, finish="length", usage=usage)
+                yield answer
                 return
             except UnsupportedParameter as rejection:
                 self._adjust(rejection, settings)
+
+    def estimated_usage(self, messages: Sequence[Message], written: str) -> Usage:
+        """The usage of a request whose answer was not read to its end, so that the provider reported none."""
+        from tersely.llm import facts
+
+        sent = sum(self.tokenizer.count(message.text) for message in messages)
+        received = self.tokenizer.count(written)
+        price = facts.price(self.provider, self.model, sent, received)
+        return Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
 
     def _native(
         self, requested: NativeTools | None, tools: Sequence[ToolSpec]
@@ -277,6 +304,52 @@ class ChatModel:
             ),
             unsupported=missing,
         )
+
+
+class _OutputLimit:
+    """Whether a stream has exceeded its tokens: `max_tokens` for the answer, the model's output cap for its thoughts.
+
+    Providers differ in whether thoughts count as output, and their tokenizers differ from ours.
+    """
+
+    def __init__(self, max_tokens: int, output_cap: int) -> None:
+        self._answer = _TokenMeter(int(max_tokens * OUTPUT_LEEWAY))
+        self._thinking = _TokenMeter(int(max(max_tokens, output_cap) * OUTPUT_LEEWAY))
+        self.exceeded = False
+
+    async def is_exceeded(self, delta: Delta) -> bool:
+        match delta:
+            case ThinkingDelta(text=more):
+                self.exceeded |= await self._thinking.is_exceeded(more)
+            case TextDelta(text=more) | ToolCallDelta(arguments=more):
+                self.exceeded |= await self._answer.is_exceeded(more)
+        return self.exceeded
+
+    @property
+    def written(self) -> str:
+        return "".join((*self._thinking.pieces, *self._answer.pieces))
+
+
+class _TokenMeter:
+    """Counts the tokens of a growing text only when there may be too many: a token has at least one byte."""
+
+    def __init__(self, most: int) -> None:
+        self.pieces: list[str] = []
+        self._left = most
+        self._first_uncounted = 0
+        self._uncounted_bytes = 0
+
+    async def is_exceeded(self, more: str) -> bool:
+        import anyio.to_thread
+
+        self.pieces.append(more)
+        self._uncounted_bytes += len(more.encode("utf-8", "replace"))
+        if self._uncounted_bytes > max(self._left, _FEWEST_BYTES):
+            text = "".join(self.pieces[self._first_uncounted :])
+            # In a thread: a server can send a text that takes long to count.
+            self._left -= await anyio.to_thread.run_sync(O200K.count, text)
+            self._first_uncounted, self._uncounted_bytes = len(self.pieces), 0
+        return self._left < 0
 
 
 def _arguments(part: ToolCallPart) -> str:

@@ -56,7 +56,7 @@ class RetryPolicy:
     """Delays are lengthened by up to this fraction, so that callers do not retry simultaneously."""
 
     longest_retry_after: float = 60.0
-    """In seconds. A provider that demands a longer wait counts as unavailable."""
+    """In seconds. A provider that demands a longer wait counts as unavailable, and is probed after this time."""
 
     circuit_window: int = 20
     circuit_open_for: float = 30.0
@@ -305,7 +305,7 @@ class LimitedLLM:
         """
         if isinstance(error, CircuitOpen):
             return None
-        pause = self._pause_after(error, request.model, limiter, delay)
+        pause = self._pause_after(error, request.model, limiter, delay, request.attempt)
         await request.failed(error, pause)
         if isinstance(error, LLMTooLong):
             raise error
@@ -322,7 +322,7 @@ class LimitedLLM:
         return None
 
     def _pause_after(
-        self, error: LLMError, model: ChatModel, limiter: ProviderLimiter, delay: float | None
+        self, error: LLMError, model: ChatModel, limiter: ProviderLimiter, delay: float | None, attempt: int
     ) -> float | None:
         """Seconds until the same model is called again; None: continue with the next model."""
         if not isinstance(error, LLMUnavailable):
@@ -332,12 +332,18 @@ class LimitedLLM:
             return None
         demanded = error.retry_after or 0.0
         if demanded > limiter.retry_policy.longest_retry_after:
-            limiter.close(demanded, refusing=f"the provider demanded a wait of {demanded:.0f} s")
+            # Not for as long as demanded: the demand may be one model's, or over sooner, and every caller would fail.
+            limiter.close(
+                limiter.retry_policy.longest_retry_after,
+                refusing=f"the provider demanded a wait of {demanded:.0f} s",
+            )
             return None
         pause = max(demanded, (delay or 0.0) * (1 + random.random() * limiter.retry_policy.jitter))
         if demanded or error.rate_limited:
             # The limit is the account's, so all callers wait.
             limiter.close(pause)
+        if error.most_retries is not None and attempt > error.most_retries:
+            return None
         return None if delay is None else pause
 
 
@@ -378,17 +384,9 @@ class _Request:
             return
         # Shielded: the request was sent and has to be paid for.
         with anyio.CancelScope(shield=True):
-            usage = await anyio.to_thread.run_sync(self._estimated_usage)
+            written = "".join(self._received)
+            usage = await anyio.to_thread.run_sync(self.model.estimated_usage, self.messages, written)
             await self._report(outcome, text="".join(self._received), usage=usage)
-
-    def _estimated_usage(self) -> Usage:
-        from tersely.llm import facts
-
-        model = self.model
-        sent = sum(model.tokenizer.count(message.text) for message in self.messages)
-        received = model.tokenizer.count("".join(self._received))
-        price = facts.price(model.provider, model.model, sent, received)
-        return Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
 
     async def _report(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tersely.errors import LLMError, LLMMisconfigured, LLMOutOfQuota, LLMRefused, LLMTooLong, LLMUnavailable
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
 
     from tersely.llm.providers import ModelSpec
+
+T = TypeVar("T", bound=BaseException)
 
 SHORTEST_SECRET = 8
 """Shorter keys are dummies such as `x` or `none` for servers that accept any; removing them would corrupt messages."""
@@ -121,9 +123,11 @@ def _translated(spec: ModelSpec, error: Exception) -> Exception:
     import httpx2
     from pydantic_ai import exceptions as sdk
 
-    from tersely.llm.wire import AnswerTooLarge
+    from tersely.llm.wire import AnswerTooLarge, TimedOut
 
     model = f"Model {spec.model!r}"
+    if (timeout := _cause(error, TimedOut)) is not None:
+        return LLMUnavailable(f"{model} is not available: {timeout}.", most_retries=timeout.most_retries)
     match error:
         case sdk.ModelAPIError():
             return _translated_api_error(spec, error)
@@ -159,12 +163,14 @@ def _translated_api_error(spec: ModelSpec, error: ModelAPIError) -> Exception:
         case sdk.ModelRequestRejectedError() if (specific := _from_rejection(model, details)) is not None:
             return specific
     if not isinstance(error, sdk.ModelRequestRejectedError):
-        if _caused_by(error, AnswerTooLarge):
+        if _cause(error, AnswerTooLarge):
             return _too_large(model)
-        if _caused_by(error, WebPage):
+        if _cause(error, WebPage):
             return _not_a_completion(model, "a web page")
     if not _is_temporary(error):
         return LLMRefused(f"{model} rejected the request: {details}")
+    if error.retry_after:
+        details = f"{details.removesuffix('.')}. It demands a wait of {error.retry_after:.0f} s."
     return LLMUnavailable(
         f"{model} is not available: {details}",
         retry_after=error.retry_after,
@@ -224,9 +230,10 @@ def _shortened(message: str) -> str:
     return message if len(message) <= 300 else message[:300].rpartition(" ")[0] or "…"
 
 
-def _caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
+def _cause(error: BaseException | None, kind: type[T]) -> T | None:
+    """The first error of this kind among an error and its causes."""
     while error is not None:
         if isinstance(error, kind):
-            return True
+            return error
         error = error.__cause__ or error.__context__
-    return False
+    return None

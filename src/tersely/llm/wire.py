@@ -32,6 +32,19 @@ LARGEST_ANSWER = 16 * 2**20
 """Bytes, decompressed. No model writes this much."""
 
 
+class TimedOut(httpx2.ReadTimeout):
+    """The server accepted the request and did not answer in time."""
+
+    most_retries = 1
+    """A server that was silent once may have lost the request; twice, it has a problem that takes longer."""
+
+
+class TookTooLong(TimedOut):
+    """The answer was not complete within `Timeouts.total`."""
+
+    most_retries = 0
+
+
 class AnswerTooLarge(httpx2.DecodingError):
     """The response, decompressed, exceeds `LARGEST_ANSWER`."""
 
@@ -58,7 +71,7 @@ class BoundedHTTPClient(httpx2.AsyncClient):
         with anyio.move_on_after(self.timeouts.first_byte) as scope:
             response = await super().send(request, stream=True, **options)
         if scope.cancelled_caught:
-            raise httpx2.ReadTimeout(f"no response within {self.timeouts.first_byte:g} s", request=request)
+            raise TimedOut(f"no response within {self.timeouts.first_byte:g} s", request=request)
         if response.is_success and response.headers.get("content-type", "").lower().startswith("text/html"):
             # As a stream it would be parsed as one without content.
             await response.aclose()
@@ -88,16 +101,17 @@ class _BoundedStream(httpx2.AsyncByteStream):
         received = 0
         limit = self.timeouts.first_byte
         while True:
-            deadline = min(anyio.current_time() + limit, self.began + self.timeouts.total)
+            in_all = self.began + self.timeouts.total
+            deadline = min(anyio.current_time() + limit, in_all)
             with anyio.CancelScope(deadline=deadline) as scope:
                 try:
                     chunk = await anext(chunks)
                 except StopAsyncIteration:
                     return
             if scope.cancelled_caught:
-                raise httpx2.ReadTimeout(
-                    f"the response paused for {limit:g} s, or took over {self.timeouts.total:g} s in total"
-                )
+                if deadline == in_all:
+                    raise TookTooLong(f"the response took over {self.timeouts.total:g} s")
+                raise TimedOut(f"the response paused for {limit:g} s")
             limit = self.timeouts.between_bytes
             if self.inflate:
                 chunk = self.inflate.decompress(chunk, LARGEST_ANSWER + 1 - received)
