@@ -15,7 +15,8 @@ from tersely.sessions.durable import Engine
 from tersely.sessions.intake import AlertIntake
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
-from tersely.sessions.worker import ChildProcess, SessionOutcome, Worker, WorkerTimeouts
+from tersely.sessions.suspects import ChildProcess
+from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session

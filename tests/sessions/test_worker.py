@@ -1,19 +1,23 @@
 """Sessions are taken, worked on, stopped, given back and taken over."""
 
+import sys
 import uuid
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import anyio
 import pytest
 import sqlalchemy as sa
 from dbos._schemas.system_database import SystemSchema
 
+from tersely.app.sessions import _start_child
 from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEnded
 from tersely.events.log import claim_session, create_session
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions.durable import Interrupted
 from tersely.sessions.intake import Submission
+from tersely.sessions.suspects import ChildProcess
 from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import claims, events, executors, timeline
 from tersely.store import sessions as rows
@@ -295,6 +299,9 @@ class Child:
         await self._during()
         return self._code
 
+    def cpu_seconds(self) -> float:
+        return 0.0
+
     def terminate(self) -> None: ...
 
     def kill(self) -> None: ...
@@ -347,6 +354,47 @@ async def test_a_session_is_set_aside_only_if_it_crashes_a_child_process_of_a_li
             assert (redone.alert, redone.title) == (ended.alert, ended.title)
         else:
             assert ended.status == "completed"
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform != "linux", reason="the CPU time of a child process is known on Linux only")
+async def test_a_child_process_that_hangs_is_killed_and_that_is_proof_only_if_it_computes(tmp_path: Path) -> None:
+    """Two at once: one computes for ever, the other one is stopped, as by a debugger or a busy machine."""
+    opened = opening(f"sqlite+aiosqlite:///{tmp_path}/tersely.db")
+    at_once = 0
+    tried: list[str] = []
+
+    async def start_child(name: str) -> ChildProcess:
+        nonlocal at_once
+        taken = innocent if await is_waiting(app, innocent) else guilty
+        tried.append(taken)
+        at_once = max(at_once, len(app.worker._children))
+        await take_suspect(app, taken, name)
+        program = "while True: pass" if taken == guilty else "import time; time.sleep(3600)"
+        return await _start_child([sys.executable, "-c", program], name)
+
+    timeouts = WorkerTimeouts(lease=2, grace=5)
+    async with opened(conclude, timeouts=timeouts, start_child=start_child) as app:
+        app.engine.stop_dequeuing()
+        guilty, innocent = [(await app.intake.submit(ALERT, principal="me")).session_id for _ in range(2)]
+        async with app.database.transaction() as db:
+            for session_id in (guilty, innocent):
+                for name in ("a", "b"):
+                    await claim_session(db, session_id, name, now=app.database.clock.now())
+                    await claims.record_crash(db, session_id, name)
+    async with opened(conclude, timeouts=timeouts, start_child=start_child) as app:
+        assert "it hung for 1.5 s" in (await app.until(guilty, "failed")).reason
+        with anyio.fail_after(60):
+            while tried.count(innocent) < 2:
+                await anyio.sleep(0.05)
+        assert (await app.session(innocent)).crashes == 2 and at_once > 1
+
+
+async def is_waiting(app: SmallApp, session_id: str) -> bool:
+    status = SystemSchema.workflow_status
+    question = sa.select(status.c.status).where(status.c.workflow_uuid == session_id, status.c.queue_name == "suspects")
+    with app.engine._dbos._sys_db.engine.begin() as connection:
+        return connection.scalar(question) == "ENQUEUED"
 
 
 async def take_suspect(app: SmallApp, session_id: str, name: str) -> None:

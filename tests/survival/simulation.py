@@ -109,6 +109,9 @@ class Process:
         await self.gone.wait()
         return self.code
 
+    def cpu_seconds(self) -> float:
+        return 0.0
+
     def terminate(self) -> None:
         self.leaves.set()
 
@@ -346,9 +349,20 @@ class PlayedEngine:
     async def set_aside(self, session_id: str, *, taken_from: str) -> None:
         await self.requeue([session_id], taken_from=taken_from, is_suspect=True)
 
-    async def has_suspects(self) -> bool:
+    async def count_suspects(self) -> int:
         await self._answering()
-        return any(one.status == "ENQUEUED" and one.is_suspect for one in self.world.queue.values())
+        return sum(one.status == "ENQUEUED" and one.is_suspect for one in self.world.queue.values())
+
+    async def readmit_suspects(self, *, except_for: Any = ()) -> list[str]:
+        await self._answering()
+        moved = [
+            session_id
+            for session_id, one in self.world.queue.items()
+            if one.status == "ENQUEUED" and one.is_suspect and session_id not in except_for
+        ]
+        for session_id in moved:
+            self.world.queue[session_id].is_suspect = False
+        return moved
 
     async def adopt(self) -> int:
         return 0

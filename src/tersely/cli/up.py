@@ -82,7 +82,7 @@ def work(hooks: Hooks, file: Path | None) -> None:
     _run(settings, _work, hooks, _child_command(hooks, file))
 
 
-@click.command()
+@click.command(hidden=True)
 @CONFIG
 @click.option("--name", required=True, help="Name of the worker.")
 @pass_hooks

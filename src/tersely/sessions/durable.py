@@ -49,6 +49,9 @@ WORKFLOW = "session"
 _UNAVAILABLE = (sa.exc.DBAPIError, sa.exc.TimeoutError)
 _SERIALIZATION_FAILURE = "40001"
 _OPEN = ("ENQUEUED", "PENDING", "DELAYED")
+_IS_QUEUED_SUSPECT = (SystemSchema.workflow_status.c.queue_name == SUSPECTS) & (
+    SystemSchema.workflow_status.c.status == "ENQUEUED"
+)
 VERSION = "1"
 """The engine's application version. It separates nothing: sessions that other versions queued are adopted."""
 
@@ -190,17 +193,34 @@ class Engine:
         """Queue a session of this process again, as a suspect."""
         await self._move([session_id], taken_from, SUSPECTS)
 
-    async def has_suspects(self) -> bool:
-        """Whether suspects are queued."""
-        status = SystemSchema.workflow_status
-        queued = sa.select(sa.exists().where((status.c.queue_name == SUSPECTS) & (status.c.status == "ENQUEUED")))
+    async def count_suspects(self) -> int:
+        """How many suspects are queued."""
 
-        def ask() -> bool:
+        def ask() -> int:
             with self._dbos._sys_db.engine.begin() as connection:
-                return bool(connection.scalar(queued))
+                return int(connection.scalar(sa.select(sa.func.count()).where(_IS_QUEUED_SUSPECT)) or 0)
 
         with _translating_errors():
             return await anyio.to_thread.run_sync(ask)
+
+    async def readmit_suspects(self, *, except_for: Collection[str] = ()) -> list[str]:
+        """Queue the queued suspects as ordinary sessions; returns them."""
+        status = SystemSchema.workflow_status
+        moved = (
+            sa.update(status)
+            .where(_IS_QUEUED_SUSPECT, status.c.workflow_uuid.not_in(list(except_for)))
+            .values(queue_name=QUEUE)
+        )
+
+        def change() -> list[str]:
+            with self._dbos._sys_db.engine.begin() as connection:
+                return list(connection.scalars(moved.returning(status.c.workflow_uuid)))
+
+        # Asked first: a statement that changes nothing would wait for other writers on SQLite.
+        if not await self.count_suspects():
+            return []
+        with _translating_errors():
+            return await anyio.to_thread.run_sync(change)
 
     async def _move(
         self, session_ids: Collection[str], taken_from: str, queue: str, *, steps_from: int | None = None

@@ -17,9 +17,9 @@
 
 A session can crash its worker, which also raises the crash count of the sessions beside
 it; so do crashes for other reasons. So a session whose workers crashed repeatedly
-without progress is only a suspect. Suspects run one at a time in a child process of a
-worker (`start_child`). If the child dies while its parent lives, the session ends as
-failed, with that proof. If the parent dies, nothing is proven, and it is tried again.
+without progress is only a suspect, and runs in a child process (`sessions.suspects`).
+If the parent dies before the child has proven anything, the next worker runs the session
+itself once: where processes die all the time, a child process may never get to work.
 
 The work on a session is handed in by kind (`works`); how steps are stored is
 `sessions.durable`. All times are the database's.
@@ -30,7 +30,7 @@ import re
 import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -50,6 +50,7 @@ from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.pipeline.admit import admit_words
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
+from tersely.sessions.suspects import SUSPECTED_AFTER, ChildProcess, SuspectProcesses, is_child
 from tersely.store import claims, executors, liveness
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
@@ -61,9 +62,6 @@ from tersely.store.sessions import Session
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-SUSPECTED_AFTER = 2
-"""Crashes in a row without progress after which a session runs in a child process."""
 
 SUSPECTS_POLL_SECONDS = 0.5
 IDLE_SECONDS = 3.0
@@ -112,19 +110,6 @@ class Work(Protocol):
     """The work on sessions of one kind."""
 
     async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome: ...
-
-
-class ChildProcess(Protocol):
-    """A process that works on suspects until there are none; implemented by `anyio.abc.Process`."""
-
-    async def wait(self) -> int:
-        """The exit code; 0: it ended in order."""
-
-    def terminate(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-    async def aclose(self) -> None: ...
 
 
 class Launch(Protocol):
@@ -221,11 +206,11 @@ class Worker:
     _broke: bool = False
     """A suspect broke in an unexpected way."""
 
-    _child: str = ""
-    """The name of the child process's worker."""
+    _suspects: SuspectProcesses | None = None
+    _try_here: set[str] = field(default_factory=set)
+    """Suspects that run on this worker once: the parent of their child process died."""
 
-    _child_process: ChildProcess | None = None
-    _children: int = 0
+    _set_aside_here: set[str] = field(default_factory=set)
     _heartbeats_since: datetime | None = None
     """Since when heartbeats were sent without a gap, by the database's clock."""
 
@@ -277,7 +262,17 @@ class Worker:
                 group.start_soon(self._repeat, self._requeue_orphans, ORPHAN_POLL_SECONDS)
                 group.start_soon(self._repeat, self._queue_unqueued, UNQUEUED_POLL_SECONDS)
             if self.start_child:
-                group.start_soon(self._repeat, self._run_suspects, SUSPECTS_POLL_SECONDS)
+                self._suspects = SuspectProcesses(
+                    database=self.database,
+                    engine=engine,
+                    parent=self.name,
+                    lease=self.timeouts.lease,
+                    start=self.start_child,
+                    end_session=lambda session_id, end: self._end(session_id, None, end),
+                    last_heartbeat=lambda: self._last_heartbeat,
+                    tasks=group,
+                )
+                group.start_soon(self._repeat, self._suspects.start_if_needed, SUSPECTS_POLL_SECONDS)
             try:
                 yield engine
             finally:
@@ -286,6 +281,11 @@ class Worker:
                     if not self._left:
                         await self._release_all(seconds=1.0)  # `leave` was cancelled by a second signal.
                 group.cancel_scope.cancel()
+
+    @property
+    def _children(self) -> set[str]:
+        """The names of the workers in this worker's child processes."""
+        return self._suspects.names if self._suspects else set()
 
     @property
     def session_ids(self) -> list[str]:
@@ -359,9 +359,8 @@ class Worker:
         self.leaving = True
         if self._engine:
             self._engine.stop_dequeuing()
-        if self._child_process:
-            with suppress(ProcessLookupError):
-                self._child_process.terminate()
+        if self._suspects:
+            self._suspects.leave()
         with anyio.move_on_after(2):
             await retry_while_unavailable(self._update_heartbeat)
         with anyio.move_on_after(self.timeouts.grace * 0.8):
@@ -384,7 +383,7 @@ class Worker:
             stopped = [running.stopped for running in self._running.values()]
             for event in stopped:
                 await event.wait()
-        while self._child_process:  # noqa: ASYNC110 — an event would have to follow each child process
+        while self._children:  # noqa: ASYNC110 — an event would have to follow each child process
             await anyio.sleep(0.05)
 
     # One session
@@ -518,9 +517,14 @@ class Worker:
                 raise _NoRoom
             claim, logged = await log.claim_session(db, session_id, self.name, now=self.database.clock.now())
             # After the claim, which waits for a concurrent transaction that counts a crash.
-            if self.start_child and await executors.crashes_in_a_row(db, session_id) >= SUSPECTED_AFTER:
+            if (
+                self.start_child
+                and session_id not in self._try_here
+                and await executors.crashes_in_a_row(db, session_id) >= SUSPECTED_AFTER
+            ):
                 raise _Suspected
             session = await rows.find(db, session_id)
+        self._try_here.discard(session_id)
         logger.info(
             "session_claimed", extra={"session_id": session_id, "attempt": claim.attempt, "executor": self.name}
         )
@@ -557,6 +561,7 @@ class Worker:
     async def _set_aside(self, session_id: str) -> None:
         assert self._engine is not None
         logger.warning("session_suspected", extra={"session_id": session_id})
+        self._set_aside_here.add(session_id)
         await self._engine.set_aside(session_id, taken_from=self.name)
 
     async def _rewind(self, session_id: str, attempt: int | None, position: int) -> None:
@@ -631,15 +636,11 @@ class Worker:
         if (
             self.database.is_sqlite
             and self._recovered_once
-            and set((await engine.started()).values())
-            <= {
-                self.name,
-                self._child,
-            }
+            and set((await engine.started()).values()) <= {self.name, *self._children}
         ):
             # Read outside of a transaction, unlike below: SQLite has one writer, and the engine may be slow.
             return
-        self._recovered_once = True
+        is_first, self._recovered_once = not self._recovered_once, True
         async with self.database.transaction() as db:
             if not await executors.lock_recovery(db):
                 return
@@ -656,7 +657,12 @@ class Worker:
                 self.on_point("before requeue")
                 await engine.requeue(session_ids, taken_from=executor)
                 self.on_point("after requeue")
+                if is_child(executor):
+                    self._try_here.update(session_ids)
                 logger.warning("taken_over", extra={"sessions": len(session_ids), "from": executor})
+        if is_first and alive <= {self.name, *self._children}:
+            # Their worker died before a child process could take them.
+            self._try_here.update(await engine.readmit_suspects(except_for=self._set_aside_here))
 
     async def _recover_unlocked(self) -> None:
         if await self._find_unlocked():
@@ -665,8 +671,8 @@ class Worker:
     async def _alive(self, db: Connection, unlocked: Collection[str]) -> set[str]:
         """The workers that are not known to be dead."""
         if self.database.is_sqlite:
-            # Only one process works on a file, and its child.
-            return {self.name, self._child}
+            # Only one process works on a file, and its children.
+            return {self.name, *self._children}
         known = (
             [one.id for one in await executors.alive(db, lease=self.timeouts.lease)]
             if self._may_declare_others_dead()
@@ -702,60 +708,6 @@ class Worker:
             and self._heartbeats_since
             and (self._last_heartbeat - self._heartbeats_since).total_seconds() >= self.timeouts.lease
         )
-
-    # Suspects
-
-    async def _run_suspects(self) -> None:
-        """Start a child process if there are suspects, and judge them by its end."""
-        engine = self._engine
-        if engine is None or self.leaving or not await engine.has_suspects():
-            return
-        assert self.start_child is not None
-        self._children += 1
-        base = self.name.removesuffix(liveness.LOCKED)
-        self._child = name = f"{base}-child{self._children}{self.name.removeprefix(base)}"
-        self._child_process = process = await self.start_child(name)
-        try:
-            code = await process.wait()
-        finally:
-            with suppress(ProcessLookupError):
-                process.kill()
-            self._child_process = None
-            with anyio.CancelScope(shield=True):
-                await process.aclose()
-        if not self.leaving:
-            await retry_while_unavailable(lambda: self._judge(name, code))
-        self._child = ""
-
-    async def _judge(self, child: str, code: int) -> None:
-        """Queue the sessions of a child process again that has ended; end the one that made it crash."""
-        engine = self._engine
-        assert engine is not None
-        started = [session_id for session_id, executor in (await engine.started()).items() if executor == child]
-        async with self.database.transaction() as db:
-            held = await executors.held(db, child)
-        for session_id in started:
-            if code and session_id in held:
-                await self._record_crash_of_child(session_id, child, code)
-            elif session_id in held:
-                async with self.database.transaction() as db:
-                    await claims.release(db, session_id, held[session_id])
-        await engine.requeue(started, taken_from=child)
-        async with self.database.transaction() as db:
-            await executors.unregister(db, child)
-
-    async def _record_crash_of_child(self, session_id: str, child: str, code: int) -> None:
-        async with self.database.transaction() as db:
-            crashes = await claims.record_crash(db, session_id, child)
-        if crashes is None or crashes <= SUSPECTED_AFTER:
-            return  # It ended, or made progress since the previous crash.
-        how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        reason = (
-            f"It was set aside: after {crashes - 1} crashes of its workers without progress it ran alone in a process, "
-            f"which it crashed too ({how}). It can be run again."
-        )
-        logger.error("session_convicted", extra={"session_id": session_id, "executor": child, "code": code})
-        await self._end(session_id, None, SessionEnd(status="failed", reason=reason))
 
     async def _requeue_orphans(self) -> None:
         """Queue sessions again that are assigned to this worker and do not run here: a claim or an end was lost."""
