@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tersely.app.sessions import _worker_lock
+from tersely.store.sqlite_files import worker_file_lock
 from tests.fakes.llm_server import FakeLLMServer
 from tests.web.running import running
 
@@ -72,7 +72,7 @@ async def test_what_keeps_it_from_starting_is_a_sentence(tmp_path: Path) -> None
     assert busy.returncode == 2 and f"Cannot listen on 127.0.0.1:{port}".encode() in busy.stderr
     opened = await tersely("up", "--host", "0.0.0.0", "--port", "0", TERSELY_DATA_DIR=str(tmp_path))
     assert opened.returncode == 2 and b"auth.tokens" in opened.stderr
-    with _worker_lock(f"sqlite:///{tmp_path / 'tersely.db'}"):
+    with worker_file_lock(tmp_path / "tersely.db"):
         second = await tersely("up", "--port", "0", TERSELY_DATA_DIR=str(tmp_path))
     assert second.returncode == 2 and b"Another tersely process uses" in second.stderr
     assert not any(b"Traceback" in one.stderr for one in (busy, opened, second))

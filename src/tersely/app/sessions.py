@@ -3,9 +3,8 @@
 import json
 import os
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -15,7 +14,6 @@ import anyio
 from anyio.abc import Process
 
 from tersely.condensing.summarize.cache import NoCache, SummaryCache
-from tersely.errors import ConfigError
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
 from tersely.masking.mask import Masker
@@ -36,6 +34,7 @@ from tersely.sessions.worker import Work, Worker, WorkerTimeouts, new_worker_nam
 from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
 from tersely.store.database import Database
+from tersely.store.sqlite_files import file_of, worker_file_lock
 from tersely.store.summaries import SummaryFile
 
 CALLS_AT_ONCE = 32
@@ -94,8 +93,8 @@ async def sessions_app(
     async with AsyncExitStack() as stack:
         stack.push_async_callback(models.aclose)
         database = await stack.enter_async_context(Database.open(store.url))
-        if database.is_sqlite and not suspects_worker:
-            stack.enter_context(_worker_lock(store.url))
+        if (file := file_of(store.url)) and not suspects_worker:
+            stack.enter_context(worker_file_lock(file))
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(registered(settings.servers, environment=process_environment()))
@@ -205,33 +204,3 @@ class _MaskedCache:
 
     async def put(self, key: str, value: str) -> None:
         await self._inner.put(key, json.dumps(admit_arguments(json.loads(value), self._masker)))
-
-
-@contextmanager
-def _worker_lock(database_url: str) -> Iterator[None]:
-    """Hold the lock that allows one worker per SQLite file; the operating system releases it when the process ends.
-
-    Raises:
-        ConfigError: Another process holds the lock.
-    """
-    path = Path(database_url.split("///", 1)[1])
-    with path.with_name(path.name + ".worker").open("w") as file:
-        try:
-            _lock(file.fileno())
-        except OSError:
-            raise ConfigError(
-                f"Another tersely process uses {path}. Stop it, or give this one its own database "
-                "(TERSELY_DATABASE_URL); several processes can share a PostgreSQL."
-            ) from None
-        yield
-
-
-def _lock(file: int) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-    else:
-        import fcntl
-
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from tersely.cli.audit import audit
+from tersely.cli.backup import backup, restore
 from tersely.cli.condense import condense
 from tersely.cli.config import config
 from tersely.cli.demo import demo
@@ -89,6 +90,8 @@ for command in (
     stats,
     config,
     migrate,
+    backup,
+    restore,
     doctor,
     demo,
 ):

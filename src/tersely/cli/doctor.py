@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -21,6 +21,8 @@ LOW_DISK_BYTES = 2**30
 MIN_DISK_BYTES = 100 * 2**20
 MAX_CLOCK_DIFFERENCE = 5.0
 """Seconds."""
+
+OLD_BACKUP_DAYS = 7
 
 Verdict = Literal["fine", "look", "wrong"]
 _MARKS: dict[Verdict, tuple[str, str]] = {"fine": ("✓", "green"), "look": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -40,8 +42,8 @@ class CheckOutcome:
 def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     """Check that tersely up can run here.
 
-    Checks configuration, disk, database, port, models (one short call each) and MCP servers (one connection each).
-    Changes nothing. Exit code 1 when a check fails.
+    Checks configuration, disk, database, other workers, suspects, the last backup, port, models (one short call each)
+    and MCP servers (one connection each). Changes nothing. Exit code 1 when a check fails.
     """
     check_extra("doctor")
 
@@ -85,7 +87,8 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutc
         return
     yield CheckOutcome("configuration", "fine", f"{found}" if found else "no file; every setting has a default")
     yield _disk(settings)
-    yield await _database(settings)
+    async for finding in _database(settings):
+        yield finding
     yield _port(settings)
     for name in settings.llm_providers:
         yield await _model(settings, name, offline)
@@ -101,7 +104,10 @@ def _disk(settings: Settings) -> CheckOutcome:
     import os
     import shutil
 
-    folder = settings.store.data_dir.expanduser()
+    from tersely.store.sqlite_files import file_of
+
+    file = file_of(settings.store.url)
+    folder = file.parent if file else settings.store.data_dir.expanduser()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         return CheckOutcome("disk", "wrong", f"{existing} is not writable. Set TERSELY_DATA_DIR to a folder that is")
@@ -116,47 +122,100 @@ def _disk(settings: Settings) -> CheckOutcome:
     return CheckOutcome("disk", "fine", space)
 
 
-async def _database(settings: Settings) -> CheckOutcome:
+async def _database(settings: Settings) -> AsyncIterator[CheckOutcome]:
     from datetime import UTC, datetime
 
     from tersely.errors import TerselyError
-    from tersely.store import overview
+    from tersely.sessions.suspects import SUSPECTED_AFTER
+    from tersely.store import executors, overview
     from tersely.store.database import Database
     from tersely.store.liveness import can_lock
+    from tersely.store.sqlite_files import check_file, engine_file, file_of
     from tersely.store.tables import SCHEMA
 
     url = settings.store.url
-    if path := _missing_file(url):
-        return CheckOutcome("database", "fine", f"SQLite, {path} (created at the first start)")
+    file = file_of(url)
+    if file and not file.exists():
+        # Opening it would create it.
+        yield CheckOutcome("database", "fine", f"SQLite, {file} (created at the first start)")
+        return
     try:
-        async with Database.open(url) as database, database.reading() as db:
-            clock_difference = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
-            waiting = (await overview.look(db)).sessions.get("pending", 0)
+        if file:
+            check_file(engine_file(file))
+        async with Database.open(url) as database:
+            async with database.reading() as db:
+                clock_difference = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
+                sessions = (await overview.look(db)).sessions
+                suspects = await overview.suspects(db, SUSPECTED_AFTER)
+                versions = {one.version for one in await executors.alive(db, lease=settings.queue.lease)}
+            read_only = await overview.why_read_only(database)
             is_pooled = not database.is_sqlite and not await can_lock(database)
     except TerselyError as error:
-        return CheckOutcome("database", "wrong", str(error))
-    kind = "SQLite" if url.startswith("sqlite") else "PostgreSQL"
-    state = f"{kind}, schema {SCHEMA}{f', {waiting:,} alerts waiting' if waiting else ''}"
-    if clock_difference > MAX_CLOCK_DIFFERENCE:
-        return CheckOutcome(
-            "database",
-            "look",
-            f"{state}; its clock differs from ours by {clock_difference:,.0f} s, so shown times will be off",
-        )
-    if is_pooled:
-        return CheckOutcome(
-            "database",
-            "look",
-            f"{state}; behind a connection pooler, so sessions of a dead worker are resumed after its lease "
-            f"({settings.queue.lease:g} s) instead of a second or two. Connect to PostgreSQL directly for that",
-        )
-    return CheckOutcome("database", "fine", state)
+        yield CheckOutcome("database", "wrong", str(error))
+        return
+    waiting = sessions.get("pending", 0)
+    state = f"{'SQLite' if file else 'PostgreSQL'}, schema {SCHEMA}{f', {waiting:,} alerts waiting' if waiting else ''}"
+    if read_only:
+        yield CheckOutcome("database", "wrong", f"{state}; it cannot be written: {read_only}")
+    elif clock_difference > MAX_CLOCK_DIFFERENCE:
+        words = f"{state}; its clock differs from ours by {clock_difference:,.0f} s, so shown times will be off"
+        yield CheckOutcome("database", "look", words)
+    else:
+        yield CheckOutcome("database", "fine", state)
+    yield _takeover(settings, is_sqlite=file is not None, is_pooled=is_pooled)
+    yield _versions(versions)
+    yield _suspects(suspects)
+    yield _backup(file, sum(sessions.values()))
 
 
-def _missing_file(url: str) -> Path | None:
-    """The path of an SQLite file that does not exist yet; opening it would create it."""
-    path = Path(url.split("///", 1)[1]) if url.startswith("sqlite") else None
-    return path if path and not path.exists() else None
+def _takeover(settings: Settings, *, is_sqlite: bool, is_pooled: bool) -> CheckOutcome:
+    if is_sqlite:
+        return CheckOutcome("takeover", "fine", "sessions of a dead process are resumed when it is started again")
+    if not is_pooled:
+        return CheckOutcome("takeover", "fine", "sessions of a dead worker are resumed after a second or two")
+    return CheckOutcome(
+        "takeover",
+        "look",
+        f"PostgreSQL is behind a connection pooler, so sessions of a dead worker are resumed after its lease "
+        f"({settings.queue.lease:g} s) instead of a second or two. Connect to PostgreSQL directly for that",
+    )
+
+
+def _versions(running: Collection[str]) -> CheckOutcome:
+    from tersely.web.version import VERSION
+
+    if others := sorted(set(running) - {VERSION}):
+        return CheckOutcome(
+            "versions", "look", f"workers of tersely {', '.join(others)} are running, this is {VERSION}"
+        )
+    return CheckOutcome("versions", "fine", "no worker of another version is running")
+
+
+def _suspects(suspects: int) -> CheckOutcome:
+    if not suspects:
+        return CheckOutcome("suspects", "fine", "no open session is suspected of crashing its workers")
+    return CheckOutcome(
+        "suspects",
+        "look",
+        f"{suspects:,} open {'session is' if suspects == 1 else 'sessions are'} suspected of crashing workers. Each is "
+        "tried in a process of its own; look for session_suspected in the log",
+    )
+
+
+def _backup(file: Path | None, sessions: int) -> CheckOutcome:
+    from datetime import UTC, datetime
+
+    from tersely.store.sqlite_files import last_backup
+
+    if file is None:
+        return CheckOutcome("backup", "fine", "not checked: pg_dump backs up PostgreSQL (see tersely backup --help)")
+    if (last := last_backup(file)) is None:
+        verdict: Verdict = "look" if sessions else "fine"
+        return CheckOutcome("backup", verdict, "none is known. Make one with: tersely backup FILE")
+    days = (datetime.now(UTC) - last.made_at).days
+    return CheckOutcome(
+        "backup", "look" if days >= OLD_BACKUP_DAYS else "fine", f"the last one is of {last.made_at:%Y-%m-%d %H:%M} UTC"
+    )
 
 
 def _port(settings: Settings) -> CheckOutcome:

@@ -36,6 +36,7 @@ from tersely.errors import LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
 from tersely.store.retrying import FIRST_PAUSE, LAST_PAUSE
+from tersely.store.sqlite_files import check_file, engine_file
 
 logger = logging.getLogger(__name__)
 
@@ -366,15 +367,14 @@ async def _outcome(work: Callable[[], Awaitable[T]]) -> Callable[[], T]:
 def engine_url(database_url: str) -> str:
     """The URL of the engine's tables, given that of ours."""
     if database_url.startswith("sqlite"):
-        path = database_url.split("///", 1)[1]
-        stem = path[: -len(".db")] if path.endswith(".db") else path
-        return f"sqlite:///{stem}-workflows.db"
+        return f"sqlite:///{engine_file(Path(database_url.split('///', 1)[1]))}"
     parts = urlsplit(database_url)
     return urlunsplit(parts._replace(scheme="postgresql"))
 
 
 def _prepare_file(path: Path) -> None:
     """Create the engine's file in WAL mode, which is stored in the file; `synchronous` is FULL by default."""
+    check_file(path)
     try:
         path.touch(mode=0o600)
         with closing(sqlite3.connect(path, timeout=30)) as connection:

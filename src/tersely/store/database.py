@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 
 from tersely.errors import ConfigError, StoreUnavailable
 from tersely.store.private import private_folder
+from tersely.store.sqlite_files import OUR_SCHEMA, check_file, damage
 from tersely.store.sqlite_writer import Direct, Writer
 from tersely.store.tables import SCHEMA
 
@@ -81,6 +82,7 @@ class Database:
         self._engine = engine
         self._writer = writer
         self._reader = reader
+        self._file = Path(engine.url.database) if self.is_sqlite and engine.url.database else None
         self.clock = DatabaseClock()
 
     @property
@@ -102,13 +104,7 @@ class Database:
             StoreUnavailable: Could not connect.
         """
         async with cls._connected(url) as database:
-            async with database.reading() as connection:
-                found = await connection.run_sync(_schema_of)
-            if found != SCHEMA and (found or "") > SCHEMA:
-                raise ConfigError(
-                    f"The database has schema {found}, this version of tersely knows {SCHEMA}. "
-                    "Use the version that wrote it, or a newer one."
-                )
+            found = await database._known_schema()
             if found != SCHEMA and not database.is_sqlite:
                 state = f"schema {found}, this version needs {SCHEMA}" if found else "no tables of tersely yet"
                 raise ConfigError(f"The database has {state}. Run: tersely migrate")
@@ -124,6 +120,7 @@ class Database:
             ConfigError, StoreUnavailable: As for `open`.
         """
         async with cls._connected(url) as database:
+            await database._known_schema()
             return await database._migrate(), SCHEMA
 
     @asynccontextmanager
@@ -140,7 +137,7 @@ class Database:
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        with _translating_errors():
+        with _translating_errors(self._file):
             if self._writer:
                 async with self._writer.transaction(heavy=heavy) as connection:
                     yield connection
@@ -156,7 +153,7 @@ class Database:
         Args:
             light: The query reads a few rows by an index. On SQLite that is faster than a thread switch.
         """
-        with _translating_errors():
+        with _translating_errors(self._file):
             if light and self._reader:
                 with self._reader.connect().execution_options(**{_READS: True}) as direct, direct.begin():
                     yield cast(AsyncConnection, Direct(direct, in_thread=False))
@@ -183,6 +180,27 @@ class Database:
                 reader.dispose()
             await engine.dispose()
 
+    async def _known_schema(self) -> str | None:
+        """The schema of the database; None: it has none yet.
+
+        Raises:
+            ConfigError: A newer version of Tersely, or another program, made the database.
+        """
+        async with self.reading() as connection:
+            found = await connection.run_sync(_schema_of)
+        where = f"The database {str(self._file)!r}" if self._file else "The database"
+        if found is not None and not OUR_SCHEMA.fullmatch(found):
+            raise ConfigError(
+                f"{where} has the migrations of another program (version {found[:40]}). Give tersely a database of its "
+                "own: CREATE DATABASE tersely, and name it in TERSELY_DATABASE_URL."
+            )
+        if found is not None and found > SCHEMA:
+            raise ConfigError(
+                f"{where} has schema {found}, this version of tersely knows {SCHEMA}. "
+                "Use the version that wrote it, or a newer one."
+            )
+        return found
+
     async def _migrate(self) -> str | None:
         async with self.transaction(heavy=True) as connection:
             if not self.is_sqlite:
@@ -197,7 +215,7 @@ class Database:
 
 
 @contextmanager
-def _translating_errors() -> Iterator[None]:
+def _translating_errors(file: Path | None) -> Iterator[None]:
     try:
         yield
     except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.PendingRollbackError) as problem:
@@ -210,7 +228,8 @@ def _translating_errors() -> Iterator[None]:
             raise
         # Only the driver's message: the statement and its parameters may contain content.
         reason = " ".join(str(getattr(problem, "orig", problem)).split())[:300]
-        raise StoreUnavailable(f"The database did not answer: {reason}") from None
+        damaged = damage(file, getattr(problem, "orig", None)) if file else None
+        raise StoreUnavailable(damaged or f"The database did not answer: {reason}") from None
 
 
 def _engine(url: str) -> AsyncEngine:
@@ -225,6 +244,7 @@ def _engine(url: str) -> AsyncEngine:
         if not parsed.database or parsed.database == ":memory:":
             raise ConfigError("TERSELY_DATABASE_URL names no file; it must look like sqlite:////path/to/tersely.db.")
         _own_file(Path(parsed.database))
+        check_file(Path(parsed.database))
         engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), connect_args={"timeout": BUSY_SECONDS})
         sa.event.listen(engine.sync_engine, "connect", _prepare_sqlite)
         sa.event.listen(engine.sync_engine, "begin", _begin_sqlite)

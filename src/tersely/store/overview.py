@@ -7,6 +7,9 @@ from datetime import UTC, datetime
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tersely.errors import StoreUnavailable
+from tersely.store.database import Database
+from tersely.store.events import IS_OPEN
 from tersely.store.tables import sessions, tool_use
 
 
@@ -42,6 +45,30 @@ async def time(db: AsyncConnection) -> datetime:
         return datetime.now(UTC)  # The same machine.
     now: datetime = (await db.execute(sa.select(sa.func.clock_timestamp()))).scalar_one()
     return now
+
+
+async def suspects(db: AsyncConnection, crashes: int) -> int:
+    """Open sessions whose workers crashed at least so often in a row without progress."""
+    is_suspect = (sessions.c.crashes >= crashes) & (sessions.c.last_seq <= sessions.c.seq_at_death)
+    return int(await db.scalar(sa.select(sa.func.count()).where(IS_OPEN, is_suspect)) or 0)
+
+
+async def why_read_only(database: Database) -> str | None:
+    """Why the database cannot be written; None if it can. Nothing is changed."""
+    try:
+        async with database.transaction() as db:
+            await db.execute(sa.text("UPDATE alembic_version SET version_num = version_num"))
+            raise _NotMeant
+    except _NotMeant:
+        return None
+    except StoreUnavailable as problem:
+        return str(problem)
+    except sa.exc.DBAPIError as problem:
+        return " ".join(str(problem.orig).split())[:300]
+
+
+class _NotMeant(Exception):
+    """Rolls a transaction back."""
 
 
 async def look(db: AsyncConnection) -> Overview:
