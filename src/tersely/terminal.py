@@ -20,8 +20,8 @@ from rich.text import Text
 
 from tersely.errors import TerselyError
 from tersely.masking.clean import clean
+from tersely.store.statuses import ENDS
 
-ENDS = ("completed", "failed", "cancelled", "timed_out")
 STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}
 LONGEST_ARGUMENTS = 100
 LONGEST_ANALYSIS = 60
@@ -143,7 +143,7 @@ class Screen:
         saved = max(0, self.before - self.after)
         style = STYLES.get(self.status, "yellow")
         calls = f"{self.calls} tool call" + ("" if self.calls == 1 else "s")
-        line = Text.assemble((self.status.replace("_", " "), f"bold {style}"), f" · {calls}")
+        line = Text.assemble((self.status, f"bold {style}"), f" · {calls}")
         if self.before:
             # Rounded down: "100% saved" would mean that nothing was left.
             share = f"{saved * 100 // self.before}%"

@@ -49,7 +49,7 @@ async def test_an_accepted_alert_is_worked_on_and_ends(opened: Opening) -> None:
     async with opened(conclude) as app:
         accepted = await app.intake.submit(ALERT, principal="me")
         ended = await app.until(accepted.session_id, "completed")
-        assert accepted.status == "queued"
+        assert accepted.status == "pending"
         assert (ended.title, ended.analysis, ended.reason) == ("Checkout is slow", "looked at Checkout is slow", "")
         assert "hunter2" not in ended.alert and "[MASKED:" in ended.alert
         async with app.database.reading() as db:

@@ -34,8 +34,9 @@ from tersely.store.idempotency import IdempotencyKey
 from tersely.store.interactions import Interaction, NewInteraction
 from tersely.store.listing import Filters, Listed
 from tersely.store.packing import pack
-from tersely.store.sessions import End, Session
+from tersely.store.sessions import Session
 from tersely.store.stages import NewExecution, StageChange
+from tersely.store.statuses import End
 from tersely.store.tables import executors, metadata
 from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 from tests.fakes.begun import NOON, alert, begun, log, pending

@@ -30,7 +30,7 @@ async def test_an_accepted_alert_is_a_stored_session(service: Running) -> None:
     )
     assert answer.status_code == 202
     body = answer.json()
-    assert body["status"] == "queued" and "PodRestarts" in body["message"]
+    assert body["status"] == "pending" and "PodRestarts" in body["message"]
     session = await service.get(f"/sessions/{body['session_id']}")
     assert (session["chain"], session["alert"], session["runbook"]) == (
         "pods",
@@ -38,6 +38,18 @@ async def test_an_accepted_alert_is_a_stored_session(service: Running) -> None:
         "Look at the pods first.",
     )
     assert (await service.until(body["session_id"], "completed"))["analysis"] == "web-7 failed"
+
+
+async def test_the_answer_to_an_alert_has_a_status_of_sessions_also_when_it_was_accepted_before(
+    service: Running,
+) -> None:
+    headers = {"Idempotency-Key": "one-vocabulary"}
+    answer = await service.http.post("/api/v1/alerts", json=ALERT, headers=headers)
+    ended = await service.until(answer.json()["session_id"], "completed")
+    again = await service.http.post("/api/v1/alerts", json=ALERT, headers=headers)
+    assert (again.status_code, again.json()["session_id"], again.json()["status"]) == (202, ended["id"], "completed")
+    for status in (answer.json()["status"], again.json()["status"]):
+        assert "items" in await service.get("/sessions", status=status)
 
 
 async def test_secrets_in_an_alert_are_masked_before_it_is_stored(service: Running) -> None:

@@ -257,7 +257,8 @@ async def _show(sessions: SessionsApp, session_id: str, console: Console) -> Non
     from rich.live import Live
 
     from tersely.store.events import channel_of
-    from tersely.terminal import ENDS, Screen
+    from tersely.store.statuses import ENDS
+    from tersely.terminal import Screen
 
     screen = Screen(console)
     async with sessions.bus.subscribe(channel_of(session_id), 0) as events:

@@ -28,12 +28,13 @@ from tersely.llm.messages import Message
 from tersely.store import claims, events, groups, interactions, sessions, stages, timeline
 from tersely.store.claims import ClaimedSession, SessionEnd
 from tersely.store.database import Connection
-from tersely.store.events import OPEN, EventRow, Logged
+from tersely.store.events import EventRow, Logged
 from tersely.store.groups import Group
 from tersely.store.idempotency import IdempotencyKey
 from tersely.store.interactions import NewInteraction
-from tersely.store.sessions import Created, NewSession, Status
-from tersely.store.stages import PartStatus, StageChange
+from tersely.store.sessions import Created, NewSession
+from tersely.store.stages import StageChange
+from tersely.store.statuses import OPEN, PartStatus, Status
 from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 
 

@@ -28,8 +28,8 @@ from tersely.store.database import Connection, Database
 from tersely.store.events import SESSIONS, Logged
 from tersely.store.interactions import Interaction, InteractionType, NewInteraction
 from tersely.store.packing import storable
-from tersely.store.sessions import End
-from tersely.store.stages import NewExecution, PartStatus, StageChange
+from tersely.store.stages import NewExecution, StageChange
+from tersely.store.statuses import End, PartStatus
 from tersely.store.timeline import EventStatus, NewTimelineEvent, TimelineCompletion
 
 logger = logging.getLogger(__name__)

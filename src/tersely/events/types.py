@@ -17,8 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from tersely.store.events import EventRow, encode
 from tersely.store.interactions import InteractionType
-from tersely.store.sessions import ENDS, End, Status
-from tersely.store.stages import PartStatus
+from tersely.store.statuses import ENDS, End, PartStatus, Status
 from tersely.store.timeline import STREAMING, EventStatus
 
 EventType = Literal[

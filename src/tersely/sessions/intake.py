@@ -44,6 +44,7 @@ from tersely.store.database import Database
 from tersely.store.groups import Group
 from tersely.store.idempotency import IdempotencyKey
 from tersely.store.sessions import Created, NewSession
+from tersely.store.statuses import Status
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Submission:
 class Accepted:
     session_id: str
     message: str
-    status: str = "queued"
+    status: Status = "pending"
 
 
 class AlertIntake:
@@ -165,7 +166,9 @@ class AlertIntake:
                     "This Idempotency-Key was used for another alert. Use a different key for each alert."
                 )
             message = "This alert was accepted before; nothing was started a second time."
-            return Accepted(session_id=created.session_id, message=message)
+            async with self._database.reading() as db:
+                earlier = await rows.find(db, created.session_id)
+            return Accepted(session_id=created.session_id, message=message, status=earlier.status)
         await self._queue(session_id)
         message = self._accepted_message(alert_type, chain, override, submission.runbook)
         return Accepted(session_id=session_id, message=message)

@@ -15,10 +15,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import LostSession, SessionNotFound
 from tersely.store import events, stages, timeline
-from tersely.store.events import OPEN
 from tersely.store.packing import storable
-from tersely.store.sessions import End, Status
 from tersely.store.stages import Stage
+from tersely.store.statuses import OPEN, End, Status
 from tersely.store.tables import sessions
 from tersely.store.timeline import TimelineEvent
 

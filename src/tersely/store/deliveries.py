@@ -7,7 +7,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.store import sessions as rows
-from tersely.store.sessions import ENDS, Session
+from tersely.store.sessions import Session
+from tersely.store.statuses import ENDS
 from tersely.store.tables import sessions
 
 OLDEST = timedelta(hours=6)

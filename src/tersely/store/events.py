@@ -26,6 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import LostSession, SessionNotFound
 from tersely.store.packing import storable
+from tersely.store.statuses import OPEN
 from tersely.store.tables import counters, event_log, feed, sessions, timeline_events
 
 VERSION = 1
@@ -33,9 +34,6 @@ VERSION = 1
 
 SESSIONS = "sessions"
 """The channel with the status of every session."""
-
-OPEN = ("pending", "in_progress", "cancelling")
-"""Statuses of sessions that have not ended."""
 
 PAGE_EVENTS = 200
 PAGE_CHARACTERS = 256 * 1024

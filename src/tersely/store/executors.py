@@ -13,8 +13,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.store import events
-from tersely.store.events import IS_OPEN, OPEN
+from tersely.store.events import IS_OPEN
 from tersely.store.packing import storable
+from tersely.store.statuses import OPEN
 from tersely.store.tables import executors, sessions
 
 _RECOVERY_LOCK = 7_237_111  # Arbitrary numbers that only we use.

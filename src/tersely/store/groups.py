@@ -21,6 +21,7 @@ from tersely.store import events, idempotency, sessions
 from tersely.store.idempotency import GROUP_KEYS
 from tersely.store.packing import storable
 from tersely.store.sessions import Created, NewSession
+from tersely.store.statuses import OPEN
 from tersely.store.tables import idempotency_keys
 from tersely.store.tables import sessions as session_rows
 
@@ -66,7 +67,7 @@ async def session_of(db: AsyncConnection, scope: str, group: Group) -> str | Non
 async def _same_incident(db: AsyncConnection, scope: str, group: Group, latest: str) -> str | None:
     asked = sa.select(session_rows.c.status, session_rows.c.resolved_at).where(session_rows.c.id == latest)
     known = (await db.execute(asked)).one_or_none()
-    if known and known.resolved_at is None and known.status in events.OPEN:
+    if known and known.resolved_at is None and known.status in OPEN:
         return latest
     if still_firing := await _sessions_of(db, scope, _keys(group, group.firing)):
         return still_firing[0]

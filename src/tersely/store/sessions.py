@@ -14,22 +14,17 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import SessionNotEnded, SessionNotFound
 from tersely.store import events, idempotency, results
-from tersely.store.events import OPEN
 from tersely.store.idempotency import IdempotencyKey
 from tersely.store.packing import storable
+from tersely.store.statuses import ENDS, OPEN, Status
 from tersely.store.tables import feed, idempotency_keys, sessions
-
-Status = Literal["pending", "in_progress", "cancelling", "completed", "failed", "cancelled", "timed_out"]
-End = Literal["completed", "failed", "cancelled", "timed_out"]
-
-ENDS: tuple[End, ...] = ("completed", "failed", "cancelled", "timed_out")
 
 
 @dataclass(frozen=True, kw_only=True)

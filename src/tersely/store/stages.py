@@ -4,18 +4,16 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.store import events
 from tersely.store.packing import storable
-from tersely.store.sessions import End, derived_id
+from tersely.store.sessions import derived_id
+from tersely.store.statuses import End, PartStatus
 from tersely.store.tables import executions, sessions, stages
-
-PartStatus = Literal["pending", "in_progress", "completed", "failed", "cancelled", "timed_out"]
-"""The status of a stage or an execution."""
 
 _OPEN = ("pending", "in_progress")
 

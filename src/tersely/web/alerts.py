@@ -61,7 +61,7 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
         )
         accepted = await intake.submit(submission, principal=principal.name, idempotency_key=idempotency_key)
         request.state.audited = accepted.session_id
-        return AcceptedOut(session_id=accepted.session_id, status="queued", message=accepted.message)
+        return AcceptedOut(session_id=accepted.session_id, status=accepted.status, message=accepted.message)
 
     @router.post(
         "/alerts/alertmanager",
@@ -91,7 +91,7 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
                 503, str(full), code="queue_full", headers={"Retry-After": str(max(1, full.retry_after))}
             ) from None
         request.state.audited = accepted.session_id
-        return GroupOut(session_id=accepted.session_id, status="queued", message=accepted.message)
+        return GroupOut(session_id=accepted.session_id, status=accepted.status, message=accepted.message)
 
     return router
 

@@ -15,15 +15,13 @@ from tersely.http.metrics import CONTENT_TYPE, MetricSample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
 from tersely.store.overview import Overview
+from tersely.store.statuses import ENDS, STATUSES
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import Live
 from tersely.web.schemas import ERRORS, HealthOut, ReadyOut
 from tersely.web.version import VERSION
 
 logger = logging.getLogger(__name__)
-
-ENDS = ("completed", "failed", "cancelled", "timed_out")
-STATUSES = ("pending", "in_progress", "cancelling", *ENDS)
 
 
 def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:

@@ -10,8 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from tersely.sessions.overrides import Override
-
-SessionStatus = Literal["pending", "in_progress", "cancelling", "completed", "failed", "cancelled", "timed_out"]
+from tersely.store.statuses import Status as SessionStatus
 
 MAX_RUNBOOK_BYTES = 64 * 1024
 """In UTF-8."""
@@ -163,7 +162,9 @@ class AuditEntryOut(_ResponseBody):
 
 class AcceptedOut(_ResponseBody):
     session_id: str
-    status: Literal["queued"]
+    status: SessionStatus
+    """`pending`; of an alert that was accepted before: the present status of its session."""
+
     message: str
 
 
@@ -171,7 +172,9 @@ class GroupOut(_ResponseBody):
     session_id: str | None
     """Null if there is no session for a resolved group."""
 
-    status: Literal["queued", "resolved"]
+    status: SessionStatus | Literal["resolved"]
+    """Of the session; or `resolved`, if the group is."""
+
     message: str
 
 

@@ -21,6 +21,7 @@ from tersely.store.interactions import StoredInteraction
 from tersely.store.listing import Filters
 from tersely.store.sessions import Session
 from tersely.store.stages import Execution, Stage
+from tersely.store.statuses import Status
 from tersely.web.auth import Caller, Principal
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import (
@@ -49,7 +50,6 @@ from tersely.web.schemas import (
     KeptResultOut,
     SessionDetailOut,
     SessionOut,
-    SessionStatus,
     SessionStatusOut,
     StageOut,
     StageShort,
@@ -67,7 +67,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
 
     @router.get("/sessions")
     async def list_sessions(
-        status: Annotated[list[SessionStatus] | None, Query(description="One or more statuses.", max_length=7)] = None,
+        status: Annotated[list[Status] | None, Query(description="One or more statuses.", max_length=7)] = None,
         alert_type: SearchText = None,
         q: Annotated[
             str | None, Query(max_length=500, description="Words; each must occur in title, alert or analysis.")
