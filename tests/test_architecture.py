@@ -51,3 +51,12 @@ def test_every_package_is_on_the_page() -> None:
     packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
     described = PAGE.partition("## Packages")[2].partition("## Sessions")[0]
     assert {name for name in packages if f"{name}/ " not in described} == set()
+
+
+WAIT_IN_THREADS = {"cpu/run.py", "llm/limits.py", "servers/gateway/upstreams.py", "sessions/durable.py"}
+"""Beside the store: `cpu.run` itself, files, the engine, and an estimate after a cancelled call."""
+
+
+def test_cpu_work_has_one_way_off_the_event_loop() -> None:
+    users = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py") if "to_thread" in path.read_text("utf-8")}
+    assert {path.as_posix() for path in users if path.parts[0] != "store"} == WAIT_IN_THREADS

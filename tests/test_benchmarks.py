@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS: dict[str, tuple[str, ...]] = {
+    "busy": (),
     "chunks": (),
     "condense": ("--engine", "tersely"),
     "dashboard": (),

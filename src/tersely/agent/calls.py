@@ -20,7 +20,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.asking import MaskedStream
@@ -32,6 +31,7 @@ from tersely.agent.trace import CANCELLED, recorded_exchanges
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import ModelWork
 from tersely.condensing.summarize.map_reduce import OnText
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError, LostSession, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.exchanges import observed
@@ -334,7 +334,7 @@ class ToolCaller:
             return await results.load(fetched.handle, self.scope.name)
         kept = await results.find(fetched.handle, self.scope.name)
         stretch = await results.read_stretch(kept, 0, min(kept.size, self.display_tokens * 16))
-        head = await anyio.to_thread.run_sync(stretch.text.head_tokens, self.display_tokens)
+        head = await run_in_thread(stretch.text.head_tokens, self.display_tokens)
         return head.derive(
             f"{head}\n[… the first {self.display_tokens:,} of {fetched.tokens:,} tokens; the whole result is kept as "
             f"{kept.handle}]"

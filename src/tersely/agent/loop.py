@@ -14,8 +14,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-import anyio.to_thread
-
 from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
 from tersely.agent.asking import ModelCaller, Turn
@@ -34,6 +32,7 @@ from tersely.agent.tool_executor import Observation, Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
 from tersely.agent.verdict import Verdict, record_verdict
 from tersely.condensing.prompt_files import Prompt
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError, LLMTooLong, ResultExpired, ResultNotFound
 from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message, ToolCall, ToolSpec
@@ -153,7 +152,7 @@ class _Investigation:
     async def _analysed(self) -> Report:
         assignment, llm = self.assignment, self.llm
         self.model_caller = ModelCaller(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
-        self.conversation = await anyio.to_thread.run_sync(self._begun)
+        self.conversation = await run_in_thread(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
             turn = await self._turn(iteration)
             if turn.problem:
@@ -196,7 +195,7 @@ class _Investigation:
             name = f"{self.assignment.stage_id}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
             specs = self._specs()
             try:
-                messages = await anyio.to_thread.run_sync(self._fitting, self._room(specs))
+                messages = await run_in_thread(self._fitting, self._room(specs))
             except LLMTooLong as problem:
                 return turn if turn.too_long else Turn(problem=str(problem))
 
@@ -219,7 +218,7 @@ class _Investigation:
                 return turn
             # Relative to what was sent, not to the window, so that the next attempt is shorter in any case.
             self.most = self.conversation.tokens(messages) * 0.7
-            self.conversation.beginning = await anyio.to_thread.run_sync(self._beginning, int(self.most))
+            self.conversation.beginning = await run_in_thread(self._beginning, int(self.most))
         return turn
 
     def _fitting(self, room: int) -> list[Message]:
@@ -387,7 +386,7 @@ class _Investigation:
         specs = self._specs()
         room = self._room(specs) - self.conversation.tokens([last]) - 100
         try:
-            messages = await anyio.to_thread.run_sync(self._fitting, room)
+            messages = await run_in_thread(self._fitting, room)
         except LLMTooLong as problem:
             return Report(analysis=NOTHING, status="failed", reason=str(problem))
         turn = await self._concluding(why, [*messages, last], "", specs, self.assignment.native_tools)
@@ -449,7 +448,7 @@ class _Investigation:
                 extra.append(Message("user", self.model_caller.masker.mask(f"{complaint} {ANSWER_WITH_JSON}")))
             try:
                 room = self._room(specs) - self.conversation.tokens(extra) - 100
-                messages = await anyio.to_thread.run_sync(self._fitting, room)
+                messages = await run_in_thread(self._fitting, room)
             except LLMTooLong:
                 break
             turn = await self._stating(f"{prefix}/model/{attempt}", messages, extra, specs)
@@ -487,7 +486,7 @@ class _Investigation:
                 with suppress(ResultNotFound, ResultExpired):
                     text = await self.caller.executor.results.load(handle, self.caller.scope.name)
                     results[handle] = (source, text)
-            verdict = await anyio.to_thread.run_sync(verified, stated, results)
+            verdict = await run_in_thread(verified, stated, results)
         await record_verdict(self.recorder, name, verdict, analysis)
         return verdict
 

@@ -11,9 +11,8 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
-
-import anyio.to_thread
 
 from tersely.agent.assignment import Report
 from tersely.agent.calls import ToolCaller, ToolCallResult
@@ -26,6 +25,7 @@ from tersely.agent.tool_executor import Step
 from tersely.agent.verdict import Verdict, record_verdict, survey_verdict
 from tersely.condensing.focus import stem
 from tersely.condensing.lexicon import SEVERITY
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import Tool
@@ -268,7 +268,7 @@ class _Survey:
         text = await self.caller.executor.results.load(result.observation.handle, self.caller.scope.name)
         name = plan.tool.rpartition(".")[2]
         about = self._ranker().specific
-        return await anyio.to_thread.run_sync(lambda: read_result(text, tool=name, now=datetime.now(UTC), about=about))
+        return await run_cpu(partial(read_result, tool=name, now=datetime.now(UTC), about=about), text)
 
     def _ranker(self) -> EvidenceRanker:
         return EvidenceRanker(self.subject, self.links)
@@ -277,7 +277,7 @@ class _Survey:
 
     async def _reported(self) -> Masked:
         self.caller.recorder.progress("concluding", "Ranking the evidence")
-        ranked = await anyio.to_thread.run_sync(self._ranker().rank, self.found)
+        ranked = await run_in_thread(self._ranker().rank, self.found)
         unreachable = [
             status.name
             for status in self.caller.toolbox.registry.statuses()
@@ -305,5 +305,5 @@ def _is_reference(tool: Tool) -> bool:
 
 async def survey(caller: ToolCaller, *, step: Step) -> Report:
     """Investigate an alert without a model and report the most likely cause."""
-    subject = await anyio.to_thread.run_sync(subject_of, caller.assignment.alert)
+    subject = await run_cpu(subject_of, caller.assignment.alert)
     return await _Survey(caller, step, subject).run()

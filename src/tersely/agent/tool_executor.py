@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, TypeVar
 
-import anyio.to_thread
-
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import Condensed, ModelWork, Status
 from tersely.condensing.summarize.map_reduce import OnText, Progress
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError, MaskingFailed, ToolError
 from tersely.llm.client import LLM
 from tersely.llm.messages import ToolCall
@@ -231,7 +230,7 @@ class ToolExecutor:
             on_progress=on_progress,
             on_text=on_text,
         )
-        return await anyio.to_thread.run_sync(_observation, call, fetched, condensed)
+        return await run_in_thread(_observation, call, fetched, condensed)
 
 
 def _observation(call: ToolCall, fetched: Fetched, condensed: Condensed) -> Observation:

@@ -15,13 +15,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-import anyio.to_thread
-
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import SMALLEST_BUDGET, Condensed
 from tersely.condensing.structural import whole_text
 from tersely.condensing.summarize.cache import NoCache, SummaryCache
 from tersely.condensing.summarize.map_reduce import Family, Progress, SummaryRequest
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import InputError
 from tersely.llm.limits import LimitedLLM, RetryPolicy, build_llm
 from tersely.masking.mask import Masker
@@ -105,7 +104,7 @@ class Summarizer:
         target = max_output_tokens or default
         content = await self._expanded(content)
         if not max_output_tokens:
-            tokens = await anyio.to_thread.run_sync(O200K.count, content)
+            tokens = await run_cpu(O200K.count, content)
             if tokens > default:
                 target = max(SMALLEST_BUDGET, min(default, tokens // 5))
         return await self._condense(
@@ -133,7 +132,7 @@ class Summarizer:
         on_progress: Callable[[Progress], None],
     ) -> Condensed:
         """Run the content through the pipeline; content that fits or falls back is returned as the caller sent it."""
-        if whole := await anyio.to_thread.run_sync(whole_text, content, target):
+        if whole := await run_in_thread(whole_text, content, target):
             return whole
         policy = Policy(masker=self.masker, threshold=target, budget=target, fallback=self.fallback, keep="never")
         request = SummaryRequest(
@@ -155,12 +154,12 @@ class Summarizer:
             note=None,
             on_progress=on_progress,
         )
-        tokens = await anyio.to_thread.run_sync(O200K.count, content)
+        tokens = await run_cpu(O200K.count, content)
         condensed = processed.condensed
         if condensed is None:
             # It fits only after cleaning and masking.
             changed = [Lost("secrets and hidden characters, which are masked and removed")]
-            after = await anyio.to_thread.run_sync(O200K.count, processed.text)
+            after = await run_cpu(O200K.count, processed.text)
             return Condensed(
                 text=processed.text,
                 status="structural",

@@ -116,6 +116,7 @@ def _run(
 
     import anyio
 
+    from tersely.cpu.run import LARGE, cpu_workers
     from tersely.logging_setup import configure_logging
     from tersely.servers.gateway import serving
 
@@ -132,7 +133,10 @@ def _run(
         )
 
     async def run_stdio() -> None:
-        async with serving.running_gateway(settings, servers, strict=strict, models=models) as running:
+        async with (
+            cpu_workers(settings.cpu_workers, from_size=LARGE),
+            serving.running_gateway(settings, servers, strict=strict, models=models) as running,
+        ):
             announce("stdio")
             await serving.serve_stdio(running)
 
@@ -149,7 +153,10 @@ def _run(
             allow_open=settings.allow_open,
             remedy="Set TERSELY_TOKEN",
         )
-        async with serving.running_gateway(settings, servers, strict=strict, models=models) as running:
+        async with (
+            cpu_workers(settings.cpu_workers, from_size=LARGE),
+            serving.running_gateway(settings, servers, strict=strict, models=models) as running,
+        ):
             with anyio.move_on_after(WAIT_FOR_SERVERS):
                 # So that the first client finds all servers; requests wait for those that take longer.
                 await running.upstreams.pool(is_modern=True)

@@ -58,6 +58,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     import anyio
 
     from tersely.app.summarizer import summarizer_app
+    from tersely.cpu.run import cpu_workers
     from tersely.http.auth import is_loopback, refuse_open
     from tersely.http.listen import serve_http
     from tersely.logging_setup import configure_logging
@@ -92,7 +93,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     scope = user_scope() if stdio or is_loopback(options.host) else None
 
     async def run() -> None:
-        async with summarizer_app(settings, handles_of=scope) as parts:
+        async with cpu_workers(settings.cpu_workers), summarizer_app(settings, handles_of=scope) as parts:
             server = build_summarizer_server(parts.summarizer)
             if stdio:
                 announce("stdio")

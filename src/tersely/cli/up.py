@@ -113,11 +113,17 @@ def _child_command(hooks: Hooks, file: Path | None) -> tuple[str, ...]:
 def _run(settings: Settings, work: Callable[..., Awaitable[None]], *arguments: object) -> None:
     import anyio
 
+    from tersely.cpu.run import cpu_workers
     from tersely.logging_setup import configure_logging
 
     configure_logging("tersely", settings.log_level)
+
+    async def run() -> None:
+        async with cpu_workers(settings.cpu_workers):
+            await work(settings, *arguments)
+
     try:
-        anyio.run(work, settings, *arguments)
+        anyio.run(run)
     except BaseExceptionGroup as group:
         # Each task group wraps the error once more; report the error itself.
         expected, others = group.split((TerselyError, OSError))

@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import Literal
 
 import anyio
-import anyio.to_thread
 
 from tersely.condensing.account import Account, Lost
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed, ModelWork
 from tersely.condensing.structural import condense_structurally, condense_within, whole_text
 from tersely.condensing.summarize.cache import SummaryCache
 from tersely.condensing.summarize.map_reduce import OnText, Progress, SummaryRequest, summarize_text
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import LLMError
 from tersely.llm.client import LLM
 from tersely.llm.provider_errors import log_fields_of
@@ -40,7 +40,7 @@ async def condense_with(
 
     If the model fails, `fallback` decides what is returned; the result names it and the reason.
     """
-    if whole := await anyio.to_thread.run_sync(whole_text, text, request.target):
+    if whole := await run_in_thread(whole_text, text, request.target):
         return whole
     if text.isspace():
         return Condensed(
@@ -51,7 +51,7 @@ async def condense_with(
             lost=[Lost("nothing but white space")],
         )
     if llm is None:
-        return await anyio.to_thread.run_sync(condense_structurally, text, request.target, request.focus)
+        return await run_cpu(condense_structurally, text, request.target, request.focus)
     try:
         return await summarize_text(
             text, request=request, llm=llm, cache=cache, on_progress=on_progress, on_text=on_text
@@ -60,7 +60,9 @@ async def condense_with(
         # The only place that decides what replaces a failed summary; the failure is part of the result. Its message may
         # quote the content or a key, so the log gets its type and status only.
         logger.warning("summarize_failed", extra={"model": llm.model, **log_fields_of(failure), "returned": fallback})
-        return await anyio.to_thread.run_sync(_fallen_back, text, request, fallback, failure)
+        condensed = await run_cpu(_fallen_back, text, request.target, request.focus, fallback)
+        work = failure.work if isinstance(failure.work, ModelWork) else None
+        return replace(condensed, status="fallback", returned=fallback, reason=str(failure), work=work)
 
 
 async def condense_in_time(
@@ -89,19 +91,14 @@ async def condense_in_time(
             "returned": "structural",
         },
     )
-    condensed = await anyio.to_thread.run_sync(condense_within, text, request.target, request.focus)
+    condensed = await run_cpu(condense_within, text, request.target, request.focus)
     return replace(condensed, status="fallback", returned="structural", reason=reason)
 
 
-def _fallen_back(
-    text: str, request: SummaryRequest, fallback: Literal["original", "structural"], failure: LLMError
-) -> Condensed:
-    if fallback == "original":
-        tokens = O200K.count(text)
-        condensed = Condensed(
-            text=text, status="fallback", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
-        )
-    else:
-        condensed = condense_structurally(text, request.target, request.focus)
-    work = failure.work if isinstance(failure.work, ModelWork) else None
-    return replace(condensed, status="fallback", returned=fallback, reason=str(failure), work=work)
+def _fallen_back(text: str, target: int, focus: str, fallback: Literal["original", "structural"]) -> Condensed:
+    if fallback == "structural":
+        return condense_structurally(text, target, focus)
+    tokens = O200K.count(text)
+    return Condensed(
+        text=text, status="fallback", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
+    )

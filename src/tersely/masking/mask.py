@@ -16,7 +16,7 @@ import json
 import secrets
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import re2
@@ -79,9 +79,14 @@ class Masker:
         if "tokens" in groups:
             token_table()  # Loaded now, so that neither its cost nor a missing file affects the first result.
         self._key = key or secrets.token_bytes(32)
+        self._pickled = tuple(groups), tuple((custom or {}).items()), self._key
         self._decode = "encoded" in groups
         self._finders: list[Finder] = [finder for name in GROUPS if name in groups for finder in GROUPS[name]]
         self._finders += [_custom_finder(name, pattern) for name, pattern in (custom or {}).items()]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For worker processes, which build it once. The key is sent to them and nowhere else.
+        return _masker_of, self._pickled
 
     def mask(self, text: str) -> Masked:
         """The text with marks in place of secrets. Idempotent.
@@ -197,6 +202,11 @@ class Masker:
         Marks of 8 digits, as older versions wrote, have 12 bits for this: too few. They are read as foreign.
         """
         return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:_VERIFYING].encode()
+
+
+@lru_cache(maxsize=64)
+def _masker_of(groups: tuple[str, ...], custom: tuple[tuple[str, str], ...], key: bytes) -> Masker:
+    return Masker(groups=groups, custom=dict(custom), key=key)
 
 
 @cache

@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-import anyio.to_thread
-
 from tersely.condensing.budget import CONDENSE_SECONDS, Condensed
 from tersely.condensing.focus import ARGUMENTS
 from tersely.condensing.ladder import condense_in_time
 from tersely.condensing.room import condense_to_room
 from tersely.condensing.summarize.cache import SummaryCache
 from tersely.condensing.summarize.map_reduce import Family, OnText, Progress, SummaryRequest
+from tersely.cpu.pool import WorkerDied
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
 from tersely.llm.client import LLM
 from tersely.llm.messages import Message
@@ -251,7 +251,7 @@ class Pipeline:
         if over is None:
             return Processed(text=admitted.text, admitted=admitted)
         text, replaced = over
-        tokens = await anyio.to_thread.run_sync(O200K.count, text)
+        tokens = await run_cpu(O200K.count, text)
         handle = await self._keep_text(text, policy, scope, origin, tokens=tokens)
         condensed = await self.condense(
             text,
@@ -297,7 +297,13 @@ class Pipeline:
         """
         if size_of(content) <= INLINE_CHARACTERS:
             return admit(content, policy.result_masker)
-        return await anyio.to_thread.run_sync(admit, content, policy.result_masker)
+        # Attachments are not looked at, so they need not be copied into another process.
+        texts = replace(content, attachments=())
+        try:
+            admitted = await run_cpu(admit, texts, policy.result_masker, size=size_of(content))
+        except WorkerDied as problem:
+            raise MaskingFailed(f"A text could not be masked and was dropped: {problem}") from None
+        return replace(admitted, attachments=content.attachments)
 
     async def keep(self, admitted: Admitted, scope: Scope, origin: Origin) -> Kept:
         """Keep the text, structured content that contains more than the text, and each attachment.
@@ -306,7 +312,7 @@ class Pipeline:
             StoreUnavailable: The store is unavailable.
         """
         assert self.results is not None
-        tokens = await anyio.to_thread.run_sync(O200K.count, admitted.text)
+        tokens = await run_cpu(O200K.count, admitted.text)
         handle = await self.results.keep(admitted.text, scope=scope.name, origin=origin, tokens=tokens)
         parts = [
             await self._keep_attachment(one, number, scope, origin)
@@ -351,7 +357,7 @@ class Pipeline:
             scope: Owner of the conversation in the intent.
         """
         if tokens is None:
-            tokens = await anyio.to_thread.run_sync(O200K.count, text)
+            tokens = await run_cpu(O200K.count, text)
         reserve = note.reserve(handle, tokens, budget) if note else 0
         request = request or SummaryRequest(
             target=core.target_for(budget, reserve),
@@ -400,7 +406,7 @@ class Pipeline:
         try:
             if fill:
                 room = budget if tokens <= budget else request.target
-                condensed = await anyio.to_thread.run_sync(condense_to_room, text, room, request.focus)
+                condensed = await run_cpu(condense_to_room, text, room, request.focus)
             else:
                 condensed = await condense_in_time(
                     text,
@@ -414,13 +420,13 @@ class Pipeline:
                 )
             condensed = self._checked(condensed, policy.masker)
             if note is not None and not (fill and condensed.status == "passthrough"):
-                condensed = await anyio.to_thread.run_sync(core.with_note, condensed, note, handle, tokens, budget)
+                condensed = await run_in_thread(core.with_note, condensed, note, handle, tokens, budget)
         except TerselyError:
             raise
         except Exception as problem:  # noqa: BLE001
             # Broad, so that a bug in a condenser still leaves the reader the beginning of the masked text.
             logger.error("condensing_failed", extra={"problem": type(problem).__name__})
-            condensed = await anyio.to_thread.run_sync(core.cut, text, tokens, handle, cut_to)
+            condensed = await run_in_thread(core.cut, text, tokens, handle, cut_to)
         # Condensed from masked text, or written by a model and masked again.
         condensed = replace(condensed, text=assume_masked(condensed.text), tokens_before=tokens)
         fields = meta.log_fields(meta.describe(condensed, handle=handle))
@@ -533,7 +539,7 @@ class Pipeline:
 async def _exceeds(text: str, limit: int) -> bool:
     if len(text) <= core.CUT_CHARACTERS:
         return core.exceeds(text, limit)
-    return await anyio.to_thread.run_sync(core.exceeds, text, limit)
+    return await run_in_thread(core.exceeds, text, limit)
 
 
 def _plain(text: str) -> str:

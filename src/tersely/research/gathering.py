@@ -14,8 +14,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal, TypeVar
 
-import anyio.to_thread
-
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import Called, ToolCaller
 from tersely.agent.loop import investigate
@@ -25,6 +23,7 @@ from tersely.agent.trace import recorded_exchanges
 from tersely.condensing.budget import Condensed
 from tersely.condensing.prompt_files import Prompt
 from tersely.condensing.summarize.map_reduce import SummaryRequest
+from tersely.cpu.run import run_cpu
 from tersely.llm.client import LLM
 from tersely.llm.exchanges import observed
 from tersely.llm.messages import ToolCall
@@ -419,7 +418,7 @@ class TopicResearch:
         )
 
     async def _keep(self, page: ReadPage, text: Masked, how: How, gap: str = "") -> Shortened:
-        tokens = await anyio.to_thread.run_sync(O200K.count, text)
+        tokens = await run_cpu(O200K.count, text)
         origin = Origin(
             server="tersely",
             tool="condensed_page",

@@ -15,7 +15,6 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
 from tersely.agent.asking import ModelCaller
 from tersely.agent.assignment import Assignment
@@ -24,6 +23,7 @@ from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.agent.toolbox import Toolbox
 from tersely.condensing.prompt_files import Fence
 from tersely.condensing.summarize.cache import SummaryCache
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError
 from tersely.events.recorder import SessionRecorder
 from tersely.llm import facts as known_of_models
@@ -308,8 +308,8 @@ class _Research:
             extracted = await extraction.run(sections)
             gaps += extracted.gaps
             by_rules = extracted.unanswered
-            await anyio.to_thread.run_sync(lambda: [ledger.claim(claim) for claim in extracted.claims])
-        passages = await anyio.to_thread.run_sync(self._extract_by_rules, ledger, by_rules, pages)
+            await run_in_thread(lambda: [ledger.claim(claim) for claim in extracted.claims])
+        passages = await run_in_thread(self._extract_by_rules, ledger, by_rules, pages)
         stopped = next((one.stopped for one in done if one.stopped), "")
         outcome = await self.services.step(
             f"{stage_id}/result",

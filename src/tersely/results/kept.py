@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-import anyio.to_thread
-
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import InputError, ResultNotFound, StoreUnavailable
 from tersely.masking.masked import NOTHING, Masked, from_store
 from tersely.store import results
@@ -96,8 +95,8 @@ class KeptResults:
             tokens: Number of o200k_base tokens; counted here if None.
         """
         if tokens is None:
-            tokens = await anyio.to_thread.run_sync(O200K.count, text)
-        packed = await anyio.to_thread.run_sync(_packed_text, text)
+            tokens = await run_cpu(O200K.count, text)
+        packed = await run_in_thread(_packed_text, text)
         mime_type = mime_type or ("application/json" if kind == "structured" else "text/plain")
         return await self._keep(packed, scope, origin, kind, mime_type, part, tokens)
 
@@ -112,7 +111,7 @@ class KeptResults:
         part: int = 0,
     ) -> str:
         """Keep content that is not text; it is not inspected, and only returned whole."""
-        packed = await anyio.to_thread.run_sync(pack, content)
+        packed = await run_in_thread(pack, content)
         return await self._keep(packed, scope, origin, kind, mime_type, part, None)
 
     async def _keep(
@@ -262,7 +261,7 @@ class KeptResults:
             data = await results.packed_range(db, result, covering)
         if len(covering) <= 2:
             return unpack(data, result.frames, start, end)
-        return await anyio.to_thread.run_sync(unpack, data, result.frames, start, end)
+        return await run_in_thread(unpack, data, result.frames, start, end)
 
     async def _decoded(self, result: KeptResult, start: int, end: int) -> Masked:
         return _masked(await self._bytes(result, start, end))

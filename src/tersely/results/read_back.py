@@ -16,10 +16,10 @@ from functools import cached_property
 from typing import Any
 
 import anyio
-import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tersely.condensing.budget import Condensed, ModelWork
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError
 from tersely.masking.masked import Masked, from_store
 from tersely.results import sql as sql_over_results
@@ -177,7 +177,7 @@ class ReadBack:
                     f"{result.handle} has {result.size:,} bytes; bytes {start:,} to {end:,} are not in it."
                 )
         stretch = await self.kept.read_stretch(result, start, min(end, start + self.page_tokens * _BYTES_PER_TOKEN))
-        body = await anyio.to_thread.run_sync(_page, stretch.text, self.page_tokens, stretch.end < end)
+        body = await run_in_thread(_page, stretch.text, self.page_tokens, stretch.end < end)
         stop = stretch.start + len(body.encode())
         first = await self.kept.line_at(result, stretch.start)
         last = first + body.count("\n") - body.endswith("\n")
@@ -227,7 +227,7 @@ class ReadBack:
             body, following = _shown(raw, found.hits[:most], arguments.context, self.page_tokens)
             return found, body, following or next((hit.number for hit in found.hits[most:]), None)
 
-        found, body, following = await anyio.to_thread.run_sync(work)
+        found, body, following = await run_in_thread(work)
         total = f"{found.total:,}" if found.counted_all else f"more than {found.total:,}"
         heading = f"{result.handle} ({result.origin}): {total} of {result.lines:,} lines match {arguments.pattern!r}"
         again = None
@@ -241,7 +241,7 @@ class ReadBack:
         text = await self.kept.load(result.handle, scope)
         async with self._queries:
             table = await sql_over_results.ask(text, arguments.sql, offset=arguments.offset, limits=self.query_limits)
-        body, shown = await anyio.to_thread.run_sync(_csv, table, self.page_tokens)
+        body, shown = await run_in_thread(_csv, table, self.page_tokens)
         again = None
         if table.more or shown < len(table.rows):
             again = {"handle": result.handle, "sql": arguments.sql, "offset": arguments.offset + shown}

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import anyio
-import anyio.to_thread
 
+from tersely.cpu.pool import WorkerDied
+from tersely.cpu.run import run_cpu
 from tersely.errors import (
     IdempotencyConflict,
     InputError,
@@ -141,10 +142,7 @@ class AlertIntake:
             await self._check_queue()
         session_id = str(uuid.uuid4())
         key = secrets.token_bytes(32)
-        if len(text) + len(submission.runbook) <= SMALL:
-            alert, runbook, title = self._masked(submission, text, key)
-        else:
-            alert, runbook, title = await anyio.to_thread.run_sync(self._masked, submission, text, key)
+        alert, runbook, title = await self._masked(submission, text, key)
         new = NewSession(
             id=session_id,
             scope=principal,
@@ -309,25 +307,27 @@ class AlertIntake:
             raise OverrideRefused([(mistake.field, mistake.message) for mistake in wrong])
         return AcceptedOverride(**dict(override), narrows=narrows)
 
-    def _masked(self, submission: Submission, text: str, key: bytes) -> tuple[Masked, Masked, Masked]:
+    async def _masked(self, submission: Submission, text: str, key: bytes) -> tuple[Masked, Masked, Masked]:
         """Alert, runbook and title, cleaned and masked.
 
         Raises:
-            MaskingFailed: Nothing of it may be stored.
+            InputError: Nothing of it may be stored.
         """
         options = self.plan.defaults.alert_masking
-        masker = options.masker(key)
+        masker = options.masker(key) if options.enabled else None
+        size = len(text) + len(submission.runbook)
 
-        def admitted(text: str) -> Masked:
-            return admit_text(text, masker if options.enabled else None)
+        async def admitted(text: str) -> Masked:
+            return admit_text(text, masker) if size <= SMALL else await run_cpu(admit_text, text, masker)
 
         try:
             # An object is masked value by value before it is serialized, while lines inside its texts are still lines.
-            masks = options.enabled and not isinstance(submission.data, str)
-            alert = admitted(_as_text(masker.mask_json(submission.data)) if masks else text)
-            title = admitted(_title(submission.data))
-            return alert, admitted(submission.runbook), title.head(LONGEST_TITLE)
-        except MaskingFailed:
+            if masker and not isinstance(submission.data, str):
+                mask, data = masker.mask_json, submission.data
+                text = _as_text(mask(data) if size <= SMALL else await run_cpu(mask, data, size=size))
+            title = await admitted(_title(submission.data))
+            return await admitted(text), await admitted(submission.runbook), title.head(LONGEST_TITLE)
+        except (MaskingFailed, WorkerDied):
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 
     def _accepted_message(self, alert_type: str, chain: str, override: AcceptedOverride | None, runbook: str) -> str:

@@ -467,6 +467,11 @@ class Settings(BaseModel):
     allow_open: Annotated[bool, Field(alias="TERSELY_ALLOW_OPEN")] = False
     """Listen beyond this machine without authentication: everybody on the network is trusted with everything."""
 
+    cpu_workers: Annotated[int | None, Field(alias="TERSELY_CPU_WORKERS", ge=0, le=1_000)] = None
+    """Worker processes that condense, mask and count large texts in `serve`, `up`, `work` and `gateway`; one for each
+    core unless set, and none before there is work for them. 0 uses threads only, which costs less memory and delays
+    probes under load."""
+
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
     """Log level; logs go to stderr."""
 
@@ -512,7 +517,7 @@ class Settings(BaseModel):
 
 FILE_NAME = "tersely.yaml"
 
-SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "allow_open", "log_level")
+SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "allow_open", "cpu_workers", "log_level")
 """Sections that the summarizer reads."""
 
 GATEWAY = (*SUMMARIZING, "gateway", "auth")

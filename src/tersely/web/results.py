@@ -8,9 +8,9 @@ import re
 from typing import Annotated, Any
 
 import anyio
-import anyio.to_thread
 from fastapi import APIRouter, Path, Query, Response
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError
 from tersely.results.find_lines import LineMatch, find_lines
 from tersely.results.kept import KeptResult, KeptResults
@@ -110,7 +110,7 @@ def result_routes(deps: WebDependencies) -> APIRouter:
                     lines=result.lines,
                 )
 
-            return await anyio.to_thread.run_sync(search)
+            return await run_in_thread(search)
 
     @router.get("/sessions/{session_id}/results/{handle}/raw", response_class=Response, responses=_RAW)
     async def download_result(session_id: SessionId, handle: Handle) -> Response:

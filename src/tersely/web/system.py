@@ -3,10 +3,10 @@
 from datetime import UTC
 from typing import Annotated, Any
 
-import anyio.to_thread
 from fastapi import APIRouter, Query
 
 from tersely.condensing.options import SummarizationOptions
+from tersely.cpu.run import run_in_thread
 from tersely.masking.options import MaskingOptions
 from tersely.mcp.raw import Tool
 from tersely.mcp.registry import ToolRegistry
@@ -59,7 +59,7 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
         registry = deps.registry
         model_names = {(named.tool.server, named.tool.name): named.name for named in registry.tools()}
         # In a thread, because checking every description takes a while.
-        servers = await anyio.to_thread.run_sync(
+        servers = await run_in_thread(
             lambda: [_server(registry, name, model_names) for name in list(registry.connections)]
         )
         return McpServersOut(items=servers)

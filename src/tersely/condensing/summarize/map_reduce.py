@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
 import anyio
-import anyio.to_thread
 
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import Condensed, ModelWork
@@ -26,6 +25,7 @@ from tersely.condensing.summarize.cache import NoCache, SummaryCache, cache_key,
 from tersely.condensing.summarize.fold import HEADER
 from tersely.condensing.summarize.source import Source, folded_source, whole_source
 from tersely.condensing.summarize.verify import MOST_UNSUPPORTED, SourceFacts, Verification
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import (
     LLMError,
     LLMMisconfigured,
@@ -237,9 +237,9 @@ class _Run:
         focus = [fence.wrap("focus", self.focus)] if self.focus else []
         blocks = [place, *focus, fence.wrap(name, content)]
         if conversation:
-            taken = await anyio.to_thread.run_sync(self.llm.tokenizer.count, "\n\n".join([system, *blocks]))
+            taken = await run_in_thread(self.llm.tokenizer.count, "\n\n".join([system, *blocks]))
             room = self.llm.window - plan.headroom(limit) - taken - plan.FRAMING
-            if newest := await anyio.to_thread.run_sync(self._newest_messages, room):
+            if newest := await run_in_thread(self._newest_messages, room):
                 blocks.insert(1, fence.wrap("conversation", newest))
         # Content is a part of the masked text or a model's words about it; the rest was masked with it.
         question = self.text.derive("\n\n".join(block for block in blocks if block))
@@ -250,7 +250,7 @@ class _Run:
     async def _verified(self, messages: list[Message], *, limit: int, source_tokens: int, final: bool) -> _Answer:
         """Return a usable answer, checked against the source."""
         answer = await self._usable(messages, limit=limit, source_tokens=source_tokens, final=final)
-        found = await anyio.to_thread.run_sync(self.facts.check, answer.text)
+        found = await run_in_thread(self.facts.check, answer.text)
         if found.share <= self.request.most_unsupported:
             return answer
         listed = "\n".join(f"- {item[:200]}" for item in found.unsupported[:_LISTED_ITEMS])
@@ -265,7 +265,7 @@ class _Run:
             raise
         except LLMError:
             return replace(answer, is_unverified=True)
-        better = await anyio.to_thread.run_sync(self.facts.check, second.text)
+        better = await run_in_thread(self.facts.check, second.text)
         if better.share <= self.request.most_unsupported:
             return second
         return replace(second if better.share < found.share else answer, is_unverified=True)
@@ -294,7 +294,7 @@ class _Run:
         if self.request.mask is None:
             return answer
         try:
-            return await anyio.to_thread.run_sync(self.request.mask, answer)
+            return await run_in_thread(self.request.mask, answer)
         except MaskingFailed:
             raise LLMRefused("The answer could not be checked for secrets and was dropped.") from None
 
@@ -332,7 +332,7 @@ class _Run:
     async def _check_window(self, messages: Sequence[Message], limit: int) -> None:
         prompt = "\n".join(message.text for message in messages)
         room = self.llm.window - plan.headroom(limit)
-        if await anyio.to_thread.run_sync(self.llm.tokenizer.exceeds, prompt, room):
+        if await run_in_thread(self.llm.tokenizer.exceeds, prompt, room):
             raise LLMTooLong(f"A prompt with more than {room} tokens was not sent to {self.llm.model!r}.")
 
     def one_done(self) -> None:
@@ -504,12 +504,12 @@ async def summarize_text(
     run = _Run(
         text, request, llm, cache or NoCache(), on_progress, anyio.Semaphore(2 * llm.concurrency), on_text=on_text
     )
-    source = run.source = await anyio.to_thread.run_sync(folded_source, text)
-    frame, conversation = await anyio.to_thread.run_sync(_fixed_tokens, run)
+    source = run.source = await run_cpu(folded_source, text)
+    frame, conversation = await run_in_thread(_fixed_tokens, run)
     room = plan.Room.beside(frame + conversation, window=llm.window, output_cap=llm.output_cap)
     size = plan.chunk_tokens(room, target=request.target, frame=frame, wanted=request.chunk_size)
-    run.facts = await anyio.to_thread.run_sync(SourceFacts, text, run.focus, *request.conversation)
-    if said_once := await anyio.to_thread.run_sync(_fits_folded, text, source, request.target):
+    run.facts = await run_cpu(SourceFacts, text, run.focus, *request.conversation)
+    if said_once := await run_in_thread(_fits_folded, text, source, request.target):
         return said_once
 
     def merges_for(parts: int) -> plan.Merges:
@@ -517,10 +517,10 @@ async def summarize_text(
             room, parts=parts, chunk=size, target=request.target, frame=frame, last_frame=frame + conversation
         )
 
-    parts = await anyio.to_thread.run_sync(
+    parts = await run_in_thread(
         _parts, source.text, request, size, llm, lambda parts: sum(level.groups for level in merges_for(parts).levels)
     )
-    lines = await anyio.to_thread.run_sync(lambda: [source.lines(part.start, part.end, part.line) for part in parts])
+    lines = await run_in_thread(lambda: [source.lines(part.start, part.end, part.line) for part in parts])
     merges = merges_for(len(parts))
     run.calls_planned = len(parts) + sum(level.groups for level in merges.levels)
     try:
@@ -531,7 +531,7 @@ async def summarize_text(
     except LLMError as failure:
         failure.work = _work(run, len(parts), len(merges.levels))
         raise
-    return await anyio.to_thread.run_sync(_told, run, text, whole, len(parts), len(merges.levels))
+    return await run_in_thread(_told, run, text, whole, len(parts), len(merges.levels))
 
 
 def _parts(text: str, request: SummaryRequest, size: int, llm: LLM, merges_of: Callable[[int], int]) -> list[Chunk]:

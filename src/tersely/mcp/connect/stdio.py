@@ -15,12 +15,12 @@ from contextlib import asynccontextmanager, suppress
 from subprocess import PIPE
 
 import anyio
-import anyio.to_thread
 import mcp_types as types
 from anyio.abc import Process
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import ToolUnavailable
 from tersely.mcp.connect.wire import Inbound, Line, LineSplitter, TooLong, TransportProblem, answered, id_in, parse
 from tersely.mcp.servers import TransportOptions
@@ -88,7 +88,7 @@ class _Child(Line):
                 return []
             refused.add(request_id)
             return [TransportProblem("too_large", "", size=line.size).answer(request_id)]
-        message = parse(line) if len(line) < _PARSE_IN_THREAD else await anyio.to_thread.run_sync(parse, line)
+        message = parse(line) if len(line) < _PARSE_IN_THREAD else await run_in_thread(parse, line)
         if message is not None:
             self.note_answer(message)
             return [SessionMessage(message)]

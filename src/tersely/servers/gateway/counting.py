@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 
 import anyio
-import anyio.to_thread
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import StoreUnavailable
 from tersely.http.metrics import MetricSample, format_metric
 from tersely.store.database import Database
@@ -106,7 +106,7 @@ class Counting:
         if not self._uncounted:
             return
         uncounted, self._uncounted, self._uncounted_size = self._uncounted, [], 0
-        counts = await anyio.to_thread.run_sync(lambda: [O200K.count(text) for _, text in uncounted])
+        counts = await run_in_thread(lambda: [O200K.count(text) for _, text in uncounted])
         for (key, _), tokens in zip(uncounted, counts, strict=True):
             for tally in (self.total, self._new):
                 tally.sums[key].update(tokens_before=tokens, tokens_after=tokens)
