@@ -2,7 +2,7 @@
 
 import sys
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import anyio
@@ -420,15 +420,12 @@ async def test_a_session_whose_workers_died_by_chance_is_not_given_up(opened: Op
         assert (await app.until(accepted.session_id, "completed", "failed")).status == "completed"
 
 
-@pytest.mark.parametrize("store", ["postgresql"])
-async def test_sessions_of_a_dead_process_are_resumed_long_before_its_lease_ends(
-    store: str, postgresql_url: str
-) -> None:
-    """A worker that starts takes those of its predecessor at once, and none of a worker that lives or has no lock."""
-    await Database.migrate(postgresql_url)
-    opened = opening(postgresql_url)
-    timeouts = WorkerTimeouts(lease=600, grace=0.1)
-    names = {"dead": f"dead{LOCKED}", "lives": f"lives{LOCKED}", "pooled": "pooled"}
+async def _running_elsewhere(
+    url: str, names: Mapping[str, str], timeouts: WorkerTimeouts
+) -> tuple[Opening, dict[str, str]]:
+    """One session for each of these other workers, which send no more heartbeats."""
+    await Database.migrate(url)
+    opened = opening(url)
     async with opened(conclude, timeouts=timeouts) as app:
         app.engine.stop_dequeuing()
         sessions = {name: (await app.intake.submit(ALERT, principal="me")).session_id for name in names}
@@ -440,6 +437,30 @@ async def test_sessions_of_a_dead_process_are_resumed_long_before_its_lease_ends
             async with app.database.transaction() as db:
                 await executors.heartbeat(db, names[name], host="h", version="1")
                 await claim_session(db, session_id, names[name], now=app.database.clock.now())
+    return opened, sessions
+
+
+@pytest.mark.parametrize("store", ["postgresql"])
+async def test_a_silent_worker_whose_connection_lives_did_not_crash(store: str, postgresql_url: str) -> None:
+    """It may only get no CPU time. Its sessions are resumed after a lease, like those of a lost host."""
+    timeouts = WorkerTimeouts(lease=1, grace=0.1)
+    names = {"busy": f"busy{LOCKED}", "lost": "lost"}
+    opened, sessions = await _running_elsewhere(postgresql_url, names, timeouts)
+    async with Database.open(postgresql_url) as other, worker_lock(other, "busy"):
+        async with opened(conclude, at_once=5, timeouts=timeouts) as app:
+            for session_id in sessions.values():
+                await app.until(session_id, "completed")
+            assert {name: (await app.session(sessions[name])).crashes for name in names} == {"busy": 0, "lost": 1}
+
+
+@pytest.mark.parametrize("store", ["postgresql"])
+async def test_sessions_of_a_dead_process_are_resumed_long_before_its_lease_ends(
+    store: str, postgresql_url: str
+) -> None:
+    """A worker that starts takes those of its predecessor at once, and none of a worker that lives or has no lock."""
+    timeouts = WorkerTimeouts(lease=600, grace=0.1)
+    names = {"dead": f"dead{LOCKED}", "lives": f"lives{LOCKED}", "pooled": "pooled"}
+    opened, sessions = await _running_elsewhere(postgresql_url, names, timeouts)
     async with Database.open(postgresql_url) as other, worker_lock(other, "lives"):
         async with opened(conclude, at_once=5, timeouts=timeouts) as app:
             assert app.worker.name.endswith(LOCKED)

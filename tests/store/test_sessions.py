@@ -352,18 +352,20 @@ async def test_executions_begin_and_end_once(database: Database) -> None:
 async def test_deaths_are_counted_as_long_as_a_session_gets_no_further(database: Database) -> None:
     session_id = await pending(database)
 
-    async def dies(executor: str, *, gets_further: bool) -> int | None:
+    async def dies(executor: str, *, gets_further: bool, is_connected: bool = False) -> int | None:
         async with database.transaction() as db:
             claim, _ = await claim_session(db, session_id, executor, now=NOON)
         if gets_further:
             await open_event(database, session_id, executor, attempt=claim.attempt)
         async with database.transaction() as db:
-            return await claims.record_crash(db, session_id, executor)
+            return await claims.record_crash(db, session_id, executor, is_connected=is_connected)
 
     assert await dies("w1", gets_further=True) == 1
     assert await dies("w2", gets_further=False) == 2
     assert await dies("w3", gets_further=False) == 3
     assert await dies("w4", gets_further=True) == 1
+    assert await dies("busy", gets_further=True, is_connected=True) == 0
+    assert await dies("blocked", gets_further=False, is_connected=True) == 1
     async with database.transaction() as db:
         assert await claims.record_crash(db, session_id, "w4") is None
 

@@ -8,7 +8,9 @@
   time.
 * **Heartbeat**: sent five times per lease. A worker without a heartbeat for a lease
   counts as dead too: its host may be lost. A worker that was itself suspended or without
-  its database declares no other dead by its lease until a lease has passed.
+  its database declares no other dead by its lease until a lease has passed. If such a
+  worker still holds its lock, it may only get no CPU time: its sessions are queued again,
+  but that does not count as a crash.
 * **Stop**: a session stops on a worker when it is cancelled, times out, belongs to
   another worker, or when the process shuts down. In the last two cases it has not
   ended: another worker resumes it.
@@ -651,15 +653,19 @@ class Worker:
             for session_id, executor in (await engine.started()).items():
                 if executor not in alive:
                     by_executor.setdefault(executor, []).append(session_id)
+            locks = await liveness.held_locks(db) if by_executor and not self.database.is_sqlite else set()
             for executor, session_ids in by_executor.items():
+                is_connected = liveness.key_of(executor) in locks
                 for session_id in session_ids:
-                    await claims.record_crash(db, session_id, executor)
+                    await claims.record_crash(db, session_id, executor, is_connected=is_connected)
                 self.on_point("before requeue")
                 await engine.requeue(session_ids, taken_from=executor)
                 self.on_point("after requeue")
                 if is_child(executor):
                     self._try_here.update(session_ids)
-                logger.warning("taken_over", extra={"sessions": len(session_ids), "from": executor})
+                logger.warning(
+                    "taken_over", extra={"sessions": len(session_ids), "from": executor, "is_connected": is_connected}
+                )
         if is_first and alive <= {self.name, *self._children}:
             # Their worker died before a child process could take them.
             self._try_here.update(await engine.readmit_suspects(except_for=self._set_aside_here))

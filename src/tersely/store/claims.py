@@ -114,18 +114,24 @@ _HELD = sa.select(sa.literal(1)).where(
 )
 
 
-async def record_crash(db: AsyncConnection, session_id: str, executor: str) -> int | None:
+async def record_crash(
+    db: AsyncConnection, session_id: str, executor: str, *, is_connected: bool = False
+) -> int | None:
     """Count the crash of a session's worker; returns the crashes in a row without progress.
 
     None if the session has ended or another worker has claimed it: each crash is counted once. The attempt is raised,
     so a worker that is alive after all can no longer write.
+
+    Args:
+        is_connected: The worker is silent, but its connection lives: it may only get no CPU time. That counts from the
+            second time without progress on, because a session could also block its workers for good.
     """
     made_progress = sessions.c.last_seq > sessions.c.seq_at_death
     change = (
         sa.update(sessions)
         .where(sessions.c.id == session_id, sessions.c.executor == storable(executor), sessions.c.status.in_(OPEN))
         .values(
-            crashes=sa.case((made_progress, 1), else_=sessions.c.crashes + 1),
+            crashes=sa.case((made_progress, 0 if is_connected else 1), else_=sessions.c.crashes + 1),
             seq_at_death=sessions.c.last_seq,
             executor=None,
             attempt=sessions.c.attempt + 1,
