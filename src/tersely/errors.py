@@ -193,7 +193,15 @@ class QueueFull(TerselyError):
 
 
 class StoreUnavailable(TerselyError):
-    """The database cannot be reached, or was locked for too long."""
+    """The database cannot be reached, or was locked for too long.
+
+    Args:
+        reason: The same in words that name no host and no file, for callers.
+    """
+
+    def __init__(self, message: str, *, reason: str = "The database is unavailable.") -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class MaskingFailed(TerselyError):

@@ -10,7 +10,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from tersely.errors import StoreUnavailable
 from tersely.web.app import build_web_app
 from tests.web.running import Running, running, serving
 
@@ -123,25 +122,15 @@ async def test_an_unexpected_error_is_an_id_that_the_log_explains(
     assert "Content-Security-Policy" in answer.headers
 
 
-async def test_not_ready_says_why(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_not_ready_says_why(service: Running) -> None:
     assert (await service.http.get("/health")).json()["status"] == "ok"
     assert (await service.http.get("/ready")).json() == {"status": "ready", "reasons": []}
 
-    def down() -> Any:
-        raise StoreUnavailable("The database did not answer: db-7.internal")
-
-    async def leaving() -> list[str]:
-        return ["The process is about to stop."]
-
-    async with serving(build_web_app(replace(service.parts, not_ready=leaving))) as (address, _):
-        with monkeypatch.context() as patched:
-            patched.setattr(service.parts.database, "reading", down)
-            answer = await service.http.get(f"{address}/ready")
+    parts = replace(service.parts, not_ready=lambda: ["The process is about to stop."])
+    async with serving(build_web_app(parts)) as (address, _):
+        answer = await service.http.get(f"{address}/ready")
     assert answer.status_code == 503
-    assert answer.json() == {
-        "status": "not_ready",
-        "reasons": ["The database is unavailable.", "The process is about to stop."],
-    }
+    assert answer.json() == {"status": "not_ready", "reasons": ["The process is about to stop."]}
     assert (await service.http.get("/health")).status_code == 200
 
 

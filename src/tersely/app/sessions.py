@@ -54,9 +54,15 @@ class SessionsApp:
     worker: Worker
     intake: AlertIntake
 
-    async def not_ready(self) -> list[str]:
-        """The reasons why this process should get no new requests."""
-        return ["The process is stopping."] if self.worker.leaving else []
+    def not_ready(self) -> list[str]:
+        """The reasons why this process should get no new requests, besides its database.
+
+        A server is only waited for while it starts for the first time: one that failed keeps no replica unready.
+        """
+        reasons = [
+            f"The MCP server {status.name} is starting." for status in self.registry.statuses() if status.is_starting
+        ]
+        return [*(["The process is stopping."] if self.worker.leaving else []), *reasons]
 
     def gauges(self) -> dict[str, float]:
         return {"tersely_sessions_running_here": len(self.worker.session_ids)}
@@ -153,6 +159,7 @@ async def sessions_app(
             ),
         )
         group = await stack.enter_async_context(anyio.create_task_group())
+        group.start_soon(database.health.watch, database.check, worker.update_heartbeat)
         if not suspects_worker:
             group.start_soon(keeper.run)
         try:

@@ -35,6 +35,7 @@ from dbos._schemas.system_database import SystemSchema
 from tersely.errors import LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
+from tersely.store.health import reason_of
 from tersely.store.retrying import FIRST_PAUSE, LAST_PAUSE
 from tersely.store.sqlite_files import check_file, engine_file
 
@@ -410,4 +411,5 @@ def _translating_errors() -> Iterator[None]:
     try:
         yield
     except (*_UNAVAILABLE, dbos_errors.DBOSException) as problem:
-        raise StoreUnavailable(f"The workflow engine's database did not answer: {type(problem).__name__}.") from None
+        message = f"The workflow engine's database did not answer: {type(problem).__name__}."
+        raise StoreUnavailable(message, reason=reason_of(getattr(problem, "orig", None) or problem)) from None

@@ -233,7 +233,7 @@ class Worker:
         async with self.hold_lock(self.database, self.name) as self._lock:
             if self._lock:
                 self.name = self._lock.executor
-            await self._update_heartbeat()
+            await self.update_heartbeat()
             await self._find_unlocked()
             async with self._working(database_url, poll) as engine:
                 yield engine
@@ -253,7 +253,7 @@ class Worker:
             anyio.create_task_group() as group,
         ):
             self._engine = engine
-            group.start_soon(self._repeat, self._update_heartbeat, self.timeouts.lease / 5)
+            group.start_soon(self._repeat, self.update_heartbeat, self.timeouts.lease / 5)
             if self._lock:
                 group.start_soon(self._repeat, self._update_heartbeat_without_lock, LOCK_POLL_SECONDS)
             group.start_soon(self._repeat, self._poll_cancellations, CANCELLATION_POLL_SECONDS)
@@ -364,7 +364,7 @@ class Worker:
         if self._suspects:
             self._suspects.leave()
         with anyio.move_on_after(2):
-            await retry_while_unavailable(self._update_heartbeat)
+            await retry_while_unavailable(self.update_heartbeat)
         with anyio.move_on_after(self.timeouts.grace * 0.8):
             await self._wait_until_stopped()
         await self._release_all(seconds=self.timeouts.grace * 0.2)
@@ -589,7 +589,7 @@ class Worker:
         running.stop(reason)
         return True
 
-    async def _update_heartbeat(self) -> None:
+    async def update_heartbeat(self) -> None:
         async with self.database.transaction() as db:
             now = await executors.heartbeat(
                 db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving
@@ -601,7 +601,7 @@ class Worker:
 
     async def _update_heartbeat_without_lock(self) -> None:
         if self._lock and not self._lock.is_held:
-            await self._update_heartbeat()
+            await self.update_heartbeat()
 
     async def _unregister(self) -> None:
         async with self.database.transaction() as db:

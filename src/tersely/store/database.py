@@ -11,6 +11,7 @@ only.
 """
 
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,6 +25,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from tersely.errors import ConfigError, StoreUnavailable
+from tersely.store.health import DISK_FULL, DatabaseHealth, reason_of
 from tersely.store.private import private_folder
 from tersely.store.sqlite_files import OUR_SCHEMA, check_file, damage
 from tersely.store.sqlite_writer import Direct, Writer
@@ -50,6 +52,13 @@ hour.
 Connection = AsyncConnection
 """A connection inside a transaction, for packages that must not import SQLAlchemy."""
 
+_PASSING = ("40001", "40P01", "55P03", "57014")
+"""Conflicts between transactions, and cancelled statements: they say nothing about the database."""
+
+LEAST_FREE_BYTES = 2 * 2**20
+"""With less, a disk counts as full: an alert with its events would not fit."""
+
+_ANSWER = sa.text("SELECT 1")
 _READS = "tersely_reads_only"
 _MIGRATION_LOCK = 7_237_110  # An arbitrary number that only we use.
 
@@ -84,6 +93,7 @@ class Database:
         self._reader = reader
         self._file = Path(engine.url.database) if self.is_sqlite and engine.url.database else None
         self.clock = DatabaseClock()
+        self.health = DatabaseHealth()
 
     @property
     def is_sqlite(self) -> bool:
@@ -137,7 +147,8 @@ class Database:
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        with _translating_errors(self._file):
+        self.health.refuse_if_hanging()
+        with _translating_errors(self._file, self.health, writing=True):
             if self._writer:
                 async with self._writer.transaction(heavy=heavy) as connection:
                     yield connection
@@ -153,7 +164,8 @@ class Database:
         Args:
             light: The query reads a few rows by an index. On SQLite that is faster than a thread switch.
         """
-        with _translating_errors(self._file):
+        self.health.refuse_if_hanging()
+        with _translating_errors(self._file, self.health, writing=False):
             if light and self._reader:
                 with self._reader.connect().execution_options(**{_READS: True}) as direct, direct.begin():
                     yield cast(AsyncConnection, Direct(direct, in_thread=False))
@@ -163,6 +175,18 @@ class Database:
                     await connection.execution_options(**{_READS: True})
                     async with connection.begin():
                         yield connection
+
+    async def check(self) -> None:
+        """Ask the smallest question; for a file, also whether its disk has room.
+
+        Raises:
+            StoreUnavailable: With the reason.
+        """
+        if self.is_sqlite and shutil.disk_usage(Path(self._engine.url.database or "").parent).free < LEAST_FREE_BYTES:
+            self.health.failed(DISK_FULL, writing=True)
+            raise StoreUnavailable("The disk has no room for the database file.", reason=DISK_FULL)
+        async with self.reading(light=True) as db:
+            await db.execute(_ANSWER)
 
     @classmethod
     @asynccontextmanager
@@ -215,21 +239,28 @@ class Database:
 
 
 @contextmanager
-def _translating_errors(file: Path | None) -> Iterator[None]:
+def _translating_errors(file: Path | None, health: DatabaseHealth, *, writing: bool) -> Iterator[None]:
     try:
         yield
+        health.succeeded(writing=writing)
     except (sa.exc.DBAPIError, sa.exc.TimeoutError, sa.exc.PendingRollbackError) as problem:
         # An invalid statement is a bug and raised as it is. A file that is not a database raises exactly DatabaseError.
         unavailable = isinstance(
             problem, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError | sa.exc.PendingRollbackError
         )
         cut_off = isinstance(problem, sa.exc.DBAPIError) and problem.connection_invalidated
-        if not unavailable and not cut_off and type(problem) is not sa.exc.DatabaseError:
+        original = getattr(problem, "orig", None) or problem
+        state = getattr(original, "sqlstate", None) or ""
+        read_only = state == "25006"
+        if not unavailable and not cut_off and not read_only and type(problem) is not sa.exc.DatabaseError:
             raise
+        reason = reason_of(original)
+        if state not in _PASSING:
+            health.failed(reason, writing=writing)
         # Only the driver's message: the statement and its parameters may contain content.
-        reason = " ".join(str(getattr(problem, "orig", problem)).split())[:300]
+        message = " ".join(str(original).split())[:300]
         damaged = damage(file, getattr(problem, "orig", None)) if file else None
-        raise StoreUnavailable(damaged or f"The database did not answer: {reason}") from None
+        raise StoreUnavailable(damaged or f"The database did not answer: {message}", reason=reason) from None
 
 
 def _engine(url: str) -> AsyncEngine:

@@ -34,11 +34,6 @@ class Overview:
     tools: Sequence[ServerUse]
 
 
-async def answers(db: AsyncConnection) -> None:
-    """Raise if the database does not answer."""
-    await db.execute(sa.select(sa.literal(1)))
-
-
 async def time(db: AsyncConnection) -> datetime:
     """The database's clock."""
     if db.dialect.name == "sqlite":

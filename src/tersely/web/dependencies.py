@@ -1,6 +1,6 @@
 """What the web application needs; the composition root passes it in, and nothing is built here."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tersely.events.bus import Bus
@@ -22,7 +22,7 @@ class WebDependencies:
     login_key: bytes = b""
     """Signs login cookies; `store.keys` has it. Without it, cookies are valid in this process only."""
 
-    not_ready: Callable[[], Awaitable[list[str]]] | None = None
+    not_ready: Callable[[], list[str]] | None = None
     """Reasons for `/ready` to answer 503, besides an unavailable database."""
 
     gauges: Callable[[], Mapping[str, float]] | None = None

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from fastapi import APIRouter, Response
 
-from tersely.errors import StoreUnavailable
 from tersely.http.metrics import CONTENT_TYPE, MetricSample, format_metric
 from tersely.llm.meter import METER, Meter
 from tersely.store import overview
@@ -35,7 +34,7 @@ def metrics_routes(deps: WebDependencies, live: Live) -> APIRouter:
     @router.get("/ready", responses={503: {"model": ReadyOut, "description": "Not ready; `reasons` lists why"}})
     async def ready(response: Response) -> ReadyOut:
         """Whether this process should receive requests, and if not, why."""
-        reasons = await _not_ready_reasons(deps)
+        reasons = _not_ready_reasons(deps)
         if reasons:
             response.status_code = 503
         return ReadyOut(status="not_ready" if reasons else "ready", reasons=reasons)
@@ -183,14 +182,7 @@ def _viewer_metrics(live: Live) -> str:
     )
 
 
-async def _not_ready_reasons(deps: WebDependencies) -> list[str]:
-    reasons: list[str] = []
-    try:
-        async with deps.database.reading() as db:
-            await overview.answers(db)
-    except StoreUnavailable as problem:
-        logger.warning("not_ready", extra={"problem": str(problem)})
-        reasons.append("The database is unavailable.")
-    if deps.not_ready:
-        reasons += await deps.not_ready()
-    return reasons
+def _not_ready_reasons(deps: WebDependencies) -> list[str]:
+    """Known at once: a probe must not wait for the database."""
+    problem = deps.database.health.problem
+    return [*([problem] if problem else []), *(deps.not_ready() if deps.not_ready else [])]

@@ -113,7 +113,7 @@ def to_api_error(problem: errors.TerselyError) -> ApiError:
             logger.warning("store_unavailable", extra={"problem": message})
             return ApiError(
                 503,
-                "The database is unavailable. Try again in a moment.",
+                f"{problem.reason} Try again in a moment.",
                 code="store_unavailable",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )

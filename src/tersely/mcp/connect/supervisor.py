@@ -8,6 +8,7 @@ are the registry's responsibility.
 
 import logging
 import random
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -80,6 +81,8 @@ class ServerStatus:
     """Notifications over the rate limit, which were dropped."""
 
     pid: int | None
+    is_starting: bool = False
+    """Whether its first start is under way and may take longer: its tools are not known yet."""
 
 
 def _ignore(*_: object) -> None:
@@ -120,6 +123,7 @@ class Connection:
         self._introduction: dict[str, Any] = {}
         self._refused: tuple[str, ...] = ()
         self._state: State = "starting"
+        self._created = time.monotonic()
         self._since = datetime.now(UTC)
         self._last_error = ""
         self._failures = 0
@@ -150,7 +154,12 @@ class Connection:
             next_try=self._next_try,
             dropped=self._dropped + (session.dropped if session else 0),
             pid=session.pid if session else None,
+            is_starting=self._is_starting(),
         )
+
+    def _is_starting(self) -> bool:
+        age = time.monotonic() - self._created
+        return not self.tried.is_set() and age < self.server.options.start_timeout
 
     @property
     def introduction(self) -> Mapping[str, Any]:

@@ -1,0 +1,132 @@
+"""`/ready` and the API while the database is in trouble: an answer at once, with the reason, and the same in both."""
+
+import os
+import signal
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx2
+import psycopg
+import pytest
+import sqlalchemy as sa
+
+from tersely.store.health import DISK_FULL, LOCKED, NO_ANSWER, NOT_REACHED, READ_ONLY, reason_of
+from tests.flows.service import FlowService, flow_service
+
+pytestmark = pytest.mark.process
+
+PROBE_SECONDS = 5.0
+"""Generous: a probe that waited for the database would wait until the test ends the trouble."""
+
+
+def nothing(addresses: Mapping[str, str]) -> dict[str, Any]:
+    return {}
+
+
+async def reasons_of(service: FlowService) -> list[str]:
+    with anyio.fail_after(PROBE_SECONDS):
+        answer = await service.web.http.get("/ready")
+    body = answer.json()
+    assert (answer.status_code, body["status"]) == ((503, "not_ready") if body["reasons"] else (200, "ready"))
+    return list(body["reasons"])
+
+
+async def until_ready_says(service: FlowService, *reasons: str) -> None:
+    with anyio.fail_after(120):
+        while await reasons_of(service) != list(reasons):
+            await anyio.sleep(0.05)
+
+
+async def refused_with(request: Any) -> str:
+    answer: httpx2.Response = await request
+    assert (answer.status_code, answer.headers.get("Retry-After")) == (503, "5"), answer.text
+    return str(answer.json()["error"]["message"])
+
+
+@contextmanager
+def paused(url: str) -> Iterator[None]:
+    """All processes of the PostgreSQL stand still."""
+    processes: dict[int, int] = {}
+    with psycopg.connect(url) as connection:
+        backend = connection.info.backend_pid
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with_name, _, rest = stat.read_text("utf-8", "replace").rpartition(")")
+            processes[int(with_name.split()[0])] = int(rest.split()[1])
+    server = processes[backend]
+    stopped = [server, *(one for one, parent in processes.items() if parent == server and one != backend)]
+    for one in stopped:
+        os.kill(one, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for one in stopped:
+            os.kill(one, signal.SIGCONT)
+
+
+async def test_a_paused_or_read_only_postgresql(postgresql_url: str, tmp_path: Path) -> None:
+    async with flow_service(postgresql_url, tmp_path, nothing, TERSELY_LEASE="5") as service:
+        assert await reasons_of(service) == []
+        with paused(postgresql_url):
+            await until_ready_says(service, NO_ANSWER)
+            with anyio.fail_after(60):
+                said = await refused_with(service.web.http.get("/api/v1/sessions"))
+            assert said == f"{NO_ANSWER} Try again in a moment."
+        await until_ready_says(service)
+        with psycopg.connect(postgresql_url, autocommit=True) as admin:
+            try:
+                admin.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+                admin.execute("SELECT pg_reload_conf()")
+                await until_ready_says(service, READ_ONLY)
+                said = await refused_with(service.web.http.post("/api/v1/alerts", json={"data": "x"}))
+                assert said == f"{READ_ONLY} Try again in a moment."
+                assert (await service.web.http.get("/api/v1/sessions")).status_code == 200
+            finally:
+                admin.execute("SET default_transaction_read_only = off")
+                admin.execute("ALTER SYSTEM RESET default_transaction_read_only")
+                admin.execute("SELECT pg_reload_conf()")
+        await until_ready_says(service)
+
+
+async def test_a_full_disk_under_sqlite(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'tersely.db'}"
+    async with flow_service(url, tmp_path, nothing, TERSELY_LEASE="5") as service:
+        engine = service.web.parts.database._writer._engine  # type: ignore[union-attr]
+        (pages,) = sqlite3.connect(tmp_path / "tersely.db").execute("PRAGMA page_count").fetchone()
+        # The file may not grow any more, which SQLite reports like a full disk.
+        most = pages
+
+        def limit(connection: Any, record: Any = None) -> None:
+            connection.execute(f"PRAGMA max_page_count = {most}")
+
+        sa.event.listen(engine, "connect", limit)
+        engine.dispose()
+        large = {"data": "\n".join(f"pod web-{number * 7919} restarts" for number in range(20_000))}
+        assert (
+            await refused_with(service.web.http.post("/api/v1/alerts", json=large))
+            == f"{DISK_FULL} Try again in a moment."
+        )
+        assert await reasons_of(service) == [DISK_FULL]
+        most = 1_000_000
+        engine.dispose()
+        await until_ready_says(service)
+        assert (await service.web.http.post("/api/v1/alerts", json=large)).status_code == 202
+
+
+def test_errors_of_the_drivers_are_told_apart(tmp_path: Path) -> None:
+    file = tmp_path / "some.db"
+    first = sqlite3.connect(file, isolation_level=None)
+    first.execute("CREATE TABLE t (x)")
+    first.execute("BEGIN IMMEDIATE")
+    second = sqlite3.connect(file, timeout=0)
+    with pytest.raises(sqlite3.OperationalError) as locked:
+        second.execute("BEGIN IMMEDIATE")
+    with pytest.raises(sqlite3.OperationalError) as read_only:
+        sqlite3.connect(f"file:{file}?mode=ro", uri=True).execute("INSERT INTO t VALUES (1)")
+    with pytest.raises(psycopg.OperationalError) as away:
+        psycopg.connect("postgresql://127.0.0.1:1/x", connect_timeout=5)
+    found = [reason_of(one.value) for one in (locked, read_only, away)]
+    assert found == [LOCKED, READ_ONLY, NOT_REACHED]
