@@ -164,6 +164,7 @@ async def flow_service(
     configuration: Callable[[Mapping[str, str]], Mapping[str, Any]],
     *,
     providers: Sequence[str] = ("main", "spare", "summarist"),
+    wait_for_servers: float = 8.0,
     **environment: str,
 ) -> AsyncIterator[FlowService]:
     """The service, as `configuration` (given the models' addresses) describes it in a file."""
@@ -181,7 +182,9 @@ async def flow_service(
         settings = Settings.load(
             {"TERSELY_DATABASE_URL": url, "TERSELY_DATA_DIR": str(folder), **environment}, file=file
         )
-        parts = await stack.enter_async_context(sessions_app(settings, version="test"))
+        parts = await stack.enter_async_context(
+            sessions_app(settings, version="test", wait_for_servers=wait_for_servers)
+        )
         shown = WebDependencies(
             settings=settings,
             intake=parts.intake,

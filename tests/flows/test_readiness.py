@@ -1,4 +1,4 @@
-"""`/ready` and the API while the database is in trouble: an answer at once, with the reason, and the same in both."""
+"""`/ready`, the API and sessions while the database is in trouble or MCP servers are starting or away."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from tersely.store.health import DISK_FULL, LOCKED, NO_ANSWER, NOT_REACHED, READ_ONLY, reason_of
-from tests.flows.service import FlowService, flow_service
+from tests.flows.service import FlowService, calls, flow_service, said, server_of
 
 pytestmark = pytest.mark.process
 
@@ -130,3 +130,46 @@ def test_errors_of_the_drivers_are_told_apart(tmp_path: Path) -> None:
         psycopg.connect("postgresql://127.0.0.1:1/x", connect_timeout=5)
     found = [reason_of(one.value) for one in (locked, read_only, away)]
     assert found == [LOCKED, READ_ONLY, NOT_REACHED]
+
+
+async def test_a_session_waits_for_a_server_that_is_starting_and_names_one_that_stays_away(
+    url: str, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+
+    def configuration(addresses: Mapping[str, str]) -> dict[str, Any]:
+        provider = {"type": "openai", "model": "test/model", "base_url": addresses["main"], "api_key": "k"}
+        away = {"type": "stdio", "command": "no-such-program"}
+        return {
+            "llm_providers": {"main": {**provider, "context_window": 100_000}},
+            "mcp_servers": {"late": server_of("late", str(gate)), "away": {"transport": away}},
+            "agents": {"one": {"llm_provider": "main"}},
+            "chains": {"plain": {"alert_types": ["plain"], "stages": [{"name": "look", "agent": "one"}]}},
+            "defaults": {"alert_type": "plain", "llm_provider": "main"},
+            "queue": {"poll": 0.05, "lease": 5},
+        }
+
+    async with flow_service(url, tmp_path, configuration, providers=("main",), wait_for_servers=0.0) as service:
+        # The server that failed does not keep it unready.
+        await until_ready_says(service, "The MCP server late is starting.")
+        case = service.case(main=[calls("late__look"), "The queue is full."])
+        accepted = await service.web.http.post("/api/v1/alerts", json={"data": case.alert()})
+        assert accepted.json()["message"] == (
+            "Alert of type plain accepted; it is queued. Starting, and waited for when it runs: late. "
+            "Not reachable at the moment, and tried again when it runs: away."
+        )
+        session_id = accepted.json()["session_id"]
+        waiting = "Waiting for the MCP server late to start."
+        with anyio.fail_after(120):
+            while waiting not in [item["content"] for item in await service.all(f"/sessions/{session_id}/timeline")]:
+                await anyio.sleep(0.05)
+        assert service.models["main"].requests == []
+        gate.touch()
+        story = await service.story(session_id)
+        await until_ready_says(service)
+    sentence = "Investigated without the MCP server away, which could not be reached."
+    assert "the queue is full" in said(case.requests()[1])
+    notices = [item["content"] for item in story.shown("notice")]
+    assert notices[0] == waiting and notices[1].startswith(f"{sentence} away: ") and len(notices) == 2
+    assert story.session["reason"] == story.session["stages"][0]["reason"] == sentence
+    assert story.session["analysis"] == f"The queue is full.\n\n{sentence}"

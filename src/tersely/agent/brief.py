@@ -15,7 +15,7 @@ from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.messages import Message
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked
-from tersely.mcp.registry import ToolRegistry
+from tersely.mcp.registry import ToolRegistry, missing_servers
 from tersely.pipeline.admit import admit_text
 from tersely.pipeline.core import shorten
 from tersely.text.tokens import O200K
@@ -83,18 +83,13 @@ def _filled(prompt: Prompt, **values: str) -> str:
 
 
 def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
-    instructed: list[str] = []
-    unreachable: list[str] = []
-    statuses = {status.name: status for status in registry.statuses()}
-    for name in assignment.servers:
-        status = statuses.get(name)
-        if status is None:
-            unreachable.append(f"- {name}: not configured")
-            continue
-        if instructions := registry.server(name).options.instructions.strip():
-            instructed.append(f"## {name}\n{instructions}")
-        if status.state != "ready" and not registry.connections[name].tools:
-            unreachable.append(f"- {name}{f': {status.last_error}' if status.last_error else ''}")
+    missing = missing_servers(registry.connections, assignment.servers)
+    unreachable = [f"- {name}{f': {why}' if why else ''}" for name, why in missing.items()]
+    instructed = [
+        f"## {name}\n{instructions}"
+        for name in assignment.servers
+        if name in registry.connections and (instructions := registry.server(name).options.instructions.strip())
+    ]
     sections = ["# Servers\n" + "\n\n".join(instructed)] if instructed else []
     if unreachable:
         sections.append(

@@ -76,6 +76,7 @@ async def sessions_app(
     on_point: Callable[[str], None] = lambda point: None,
     child_command: Sequence[str] = (),
     suspects_worker: str | None = None,
+    wait_for_servers: float = 8.0,
 ) -> AsyncIterator[SessionsApp]:
     """Run sessions while the block is open; at its end, running steps finish and the rest is released.
 
@@ -83,6 +84,7 @@ async def sessions_app(
         on_point: Called with the name of each crash point as it is passed; a test ends the process there.
         child_command: Starts a child process for suspects when the name of its worker is appended.
         suspects_worker: This is that child process, and the name of its worker.
+        wait_for_servers: Seconds until the block begins although MCP servers are still starting; sessions wait longer.
 
     Raises:
         ConfigError: The configuration cannot work, e.g. another process uses the same SQLite file.
@@ -103,7 +105,9 @@ async def sessions_app(
             stack.enter_context(worker_file_lock(file))
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
-        registry = await stack.enter_async_context(registered(settings.servers, environment=process_environment()))
+        registry = await stack.enter_async_context(
+            registered(settings.servers, environment=process_environment(), wait=wait_for_servers)
+        )
         works: dict[str, Work] = {}
         worker = Worker(
             database=database,

@@ -7,7 +7,7 @@ cleaning, masking and keeping are the pipeline's responsibility.
 """
 
 import difflib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -41,6 +41,22 @@ class ServerConnection(Protocol):
     ) -> RawResult: ...
 
     def status(self) -> "ServerStatus": ...
+
+
+def starting_servers(connections: Mapping[str, ServerConnection], names: Iterable[str]) -> list[str]:
+    """Of these servers, those whose first start is under way: their tools are not known yet."""
+    return [name for name in names if name in connections and connections[name].status().is_starting]
+
+
+def missing_servers(connections: Mapping[str, ServerConnection], names: Iterable[str]) -> dict[str, str]:
+    """Of these servers, those whose tools cannot be called at the moment, with the reason, if it is known."""
+    missing: dict[str, str] = {}
+    for name in names:
+        if name not in connections:
+            missing[name] = "not configured"
+        elif not connections[name].tools and (status := connections[name].status()).state != "ready":
+            missing[name] = status.last_error
+    return missing
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-import anyio
-
 from tersely.agent.asking import ModelCaller
 from tersely.agent.assignment import Assignment
 from tersely.agent.calls import ToolCaller
@@ -49,6 +47,7 @@ from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan, StagePlan
+from tersely.sessions.servers import wait_for_servers
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
 from tersely.store.database import Database
@@ -86,7 +85,11 @@ class Researches:
         async def choose() -> ResearchTools:
             return ResearchTools.of(self.registry, part.servers, request.options, granted=part.tools)
 
-        await self._wait_for_servers(part.servers)
+        masker = Masker(key=session.mark_key)
+        # Also for servers that are started again: a page that cannot be read stays a gap.
+        await wait_for_servers(
+            self.registry, part.servers, recorder, masker, key=f"{session.id}/servers", restarts=True
+        )
         # Chosen once and stored: after a restart another server may be down, and a replay must use the same tools.
         tools = await self.step(f"{session.id}/instruments", choose)
         research = _Research(self, session, recorder, part, request, tools, llm, usage_budget)
@@ -97,15 +100,6 @@ class Researches:
             done.append(gathered)
         recorder.session_progress(len(stages) - 1, len(stages), EXTRACTION)
         return await research.extraction(stages[-1], done)
-
-    async def _wait_for_servers(self, names: Sequence[str]) -> None:
-        """Wait for starting servers, up to their start timeout: a page that cannot be read stays a gap."""
-        waits = [
-            self.registry.server(name).options.start_timeout for name in names if name in self.registry.connections
-        ]
-        with anyio.move_on_after(max(waits, default=0.0)):
-            while any(status.state != "ready" for status in self.registry.statuses() if status.name in names):  # noqa: ASYNC110
-                await anyio.sleep(0.1)
 
 
 def _last_name(request: ResearchRequest) -> str:

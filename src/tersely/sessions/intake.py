@@ -33,10 +33,11 @@ from tersely.errors import (
 from tersely.events import log
 from tersely.events.bus import Bus
 from tersely.masking.masked import Masked
+from tersely.mcp.registry import ServerConnection, missing_servers, starting_servers
 from tersely.pipeline.admit import admit_text
 from tersely.sessions import overrides
 from tersely.sessions.durable import Engine
-from tersely.sessions.overrides import AcceptedOverride, Connected, Override
+from tersely.sessions.overrides import AcceptedOverride, Override
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.worker import Worker
 from tersely.store import groups
@@ -93,7 +94,7 @@ class AlertIntake:
         engine: Engine,
         worker: Worker,
         plan: InvestigationPlan,
-        servers: Mapping[str, Connected],
+        servers: Mapping[str, ServerConnection],
         max_pending: int,
         checks: Mapping[str, Check] = {},
         on_point: Callable[[str], None] = lambda point: None,
@@ -331,12 +332,16 @@ class AlertIntake:
             raise InputError("The alert could not be checked for secrets, so it was not accepted.") from None
 
     def _accepted_message(self, alert_type: str, chain: str, override: AcceptedOverride | None, runbook: str) -> str:
-        down = overrides.unreachable(override, self.servers) if override else []
+        parts = self.plan.parts(chain, override)
+        names = dict.fromkeys(name for part in parts for name in part.servers if name in self.servers)
+        starting = starting_servers(self.servers, names)
+        down = [name for name in missing_servers(self.servers, names) if name not in starting]
         message = f"Alert of type {alert_type} accepted; it is queued."
+        if starting:
+            message += f" Starting, and waited for when it runs: {', '.join(starting)}."
         if down:
             message += f" Not reachable at the moment, and tried again when it runs: {', '.join(down)}."
         wanted = override.native_tools.enabled() if override and override.native_tools else ()
-        parts = self.plan.parts(chain, override)
         if off := [name for name in wanted if not any(getattr(part.native_tools, name) for part in parts)]:
             message += f" Turned off in the configuration, and left off: {', '.join(off)}."
         if _URL.fullmatch(runbook.strip()):

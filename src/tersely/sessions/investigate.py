@@ -5,7 +5,8 @@ stage, so repeated writes change nothing, and whatever costs money or has effect
 durable step of the agent's loop.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from tersely.agent.assignment import Assignment
 from tersely.agent.loop import investigate
@@ -22,6 +23,7 @@ from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan, StagePlan
+from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
 from tersely.store.sessions import Session
@@ -43,17 +45,22 @@ class Investigations:
         parts = self.plan.parts(session.chain, override)
         stages = await recorder.plan([part.stage.name for part in parts])
         earlier: list[tuple[str, Masked]] = []
+        missing: dict[str, str] = {}
         for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
             execution_id = rows.derived_id(session.id, f"execution/{position}")
             recorder.session_progress(position, len(parts), part.stage.name)
             is_last = position == len(parts) - 1
-            outcome = await self._stage(
-                session, recorder.within(stage_id, execution_id), part, earlier, is_last=is_last
-            )
+            inner = recorder.within(stage_id, execution_id)
+            masker = Masker(key=session.mark_key)
+            away = await wait_for_servers(self.registry, part.servers, inner, masker, key=f"{stage_id}/servers")
+            outcome = await self._stage(session, inner, part, earlier, away, is_last=is_last)
             if outcome.status == "failed":
                 return outcome
             earlier.append((part.stage.name, outcome.analysis))
-        return outcome
+            missing |= away
+        # The last stage names its own.
+        before = [name for name in missing if name not in away]
+        return replace(outcome, reason=" ".join(filter(None, (outcome.reason, without(before)))))
 
     async def _stage(
         self,
@@ -61,6 +68,7 @@ class Investigations:
         recorder: SessionRecorder,
         part: StagePlan,
         earlier: list[tuple[str, Masked]],
+        missing: Mapping[str, str],
         *,
         is_last: bool,
     ) -> SessionOutcome:
@@ -105,11 +113,14 @@ class Investigations:
             recorder=recorder,
             step=self.step,
         )
-        await recorder.execution_ended(report.status, reason=report.reason)
-        await recorder.stage_status(recorder.stage_id, report.status, reason=report.reason, analysis=report.analysis)
-        return SessionOutcome(
-            status=report.status, reason=report.reason, analysis=report.analysis, verdict=report.verdict
-        )
+        reason = " ".join(filter(None, (report.reason, without(missing))))
+        analysis = report.analysis
+        if missing and llm and analysis:
+            # Without a model, the report names them itself.
+            analysis = analysis.derive(f"{analysis}\n\n{without(missing)}")
+        await recorder.execution_ended(report.status, reason=reason)
+        await recorder.stage_status(recorder.stage_id, report.status, reason=reason, analysis=analysis)
+        return SessionOutcome(status=report.status, reason=reason, analysis=analysis, verdict=report.verdict)
 
     # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
     # the agent's fallbacks.

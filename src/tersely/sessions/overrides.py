@@ -150,13 +150,6 @@ def of_session(stored: Mapping[str, Any] | None, servers: Mapping[str, Connected
     return override
 
 
-def unreachable(override: Override, servers: Mapping[str, Connected]) -> list[str]:
-    """Servers of the override that offer no tools at the moment."""
-    return [
-        choice.name for choice in override.servers or () if choice.name in servers and not servers[choice.name].tools
-    ]
-
-
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more
