@@ -52,7 +52,10 @@ hour.
 Connection = AsyncConnection
 """A connection inside a transaction, for packages that must not import SQLAlchemy."""
 
-_PASSING = ("40001", "40P01", "55P03", "57014")
+_NOT_OUR_BUGS = ("25006", "25P03")
+"""A read-only database, and a transaction that the server ended while this process or the server stood still."""
+
+_PASSING = ("25P03", "40001", "40P01", "55P03", "57014")
 """Conflicts between transactions, and cancelled statements: they say nothing about the database."""
 
 LEAST_FREE_BYTES = 2 * 2**20
@@ -251,8 +254,8 @@ def _translating_errors(file: Path | None, health: DatabaseHealth, *, writing: b
         cut_off = isinstance(problem, sa.exc.DBAPIError) and problem.connection_invalidated
         original = getattr(problem, "orig", None) or problem
         state = getattr(original, "sqlstate", None) or ""
-        read_only = state == "25006"
-        if not unavailable and not cut_off and not read_only and type(problem) is not sa.exc.DatabaseError:
+        is_known = state in _NOT_OUR_BUGS or type(problem) is sa.exc.DatabaseError
+        if not unavailable and not cut_off and not is_known:
             raise
         reason = reason_of(original)
         if state not in _PASSING:

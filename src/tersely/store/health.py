@@ -117,6 +117,9 @@ class DatabaseHealth:
                     if problem.reason != before:
                         fields = {"reason": problem.reason, "problem": str(problem)}
                         logger.warning("database_unavailable", extra=fields)
+                except Exception as problem:  # noqa: BLE001
+                    # Broad: an error that is not known to mean an outage must not end the service.
+                    logger.error("database_check_failed", extra={"problem": type(problem).__name__})
                 finally:
                     self._is_asking, self._waited = False, 0.0
                 if before and not self._problem:
