@@ -293,7 +293,7 @@ class _Survey:
         return analysis
 
     async def _verdict(self) -> Verdict:
-        ranked = await anyio.to_thread.run_sync(self._ranker().rank, self.found)
+        ranked = await run_in_thread(self._ranker().rank, self.found)
         verdict = survey_verdict(self.subject, ranked)
         await record_verdict(self.caller.recorder, f"{self.prefix}/verdict", verdict, self.caller.assignment.alert)
         return verdict
