@@ -93,14 +93,13 @@ def test_a_dry_run_shows_the_diff_and_writes_nothing(home: Path) -> None:
         },
     )
     before = path.read_bytes()
-    done = tersely("gateway", "install", "cursor", "--dry-run", HTTPS_PROXY="http://proxy.test:1")
+    done = tersely("gateway", "install", "cursor", "--dry-run", HTTPS_PROXY="http://proxy.test:1", PGHOST="db.test")
     assert done.returncode == 0, done.stderr
     assert '-      "command": "npx",' in done.stdout and '"--inherit-env", "TOKEN", "--", "npx"' in done.stdout
     assert "hunter2" not in done.stdout and "proxy.test" not in done.stdout
-    assert "notion: not changed, may ask for a login" in done.stdout
-    assert (
-        "no longer get" in done.stdout and "HTTPS_PROXY" in done.stdout and "pass it on: --inherit-env " in done.stdout
-    )
+    assert "● notion: through tersely" in done.stdout
+    assert "no longer get" in done.stdout and "PGHOST" in done.stdout and "pass it on: --inherit-env " in done.stdout
+    assert "HTTPS_PROXY" not in done.stdout, "proxies and certificates are always passed on"
     assert path.read_bytes() == before and [file.name for file in path.parent.iterdir()] == ["mcp.json"]
 
 

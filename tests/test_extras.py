@@ -216,6 +216,8 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "gateway": ["gateway", *upstream],
         "gateway check": ["gateway", "check", *upstream],
         "gateway install": ["gateway", "install", "cursor", "--file", str(file)],
+        "gateway login": ["gateway", "login", "http://127.0.0.1:9/mcp"],
+        "gateway logout": ["gateway", "logout", "http://127.0.0.1:9/mcp"],
         "up": ["up", "--port", "0"],
         "work": ["work"],
         "suspects": ["suspects", "--name", "child"],

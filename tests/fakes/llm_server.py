@@ -155,10 +155,16 @@ class FakeLLMServer:
 
 
 @asynccontextmanager
-async def serving(app: Any, *, lifespan: Literal["on", "off"] = "off") -> AsyncIterator[str]:
+async def serving(app: Any, *, lifespan: Literal["on", "off"] = "off", port: int = 0) -> AsyncIterator[str]:
     """Any ASGI application on a free port of this machine, for as long as the block lasts."""
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_config=None, access_log=False, lifespan=lifespan, timeout_graceful_shutdown=1
+        app,
+        host="127.0.0.1",
+        port=port,
+        log_config=None,
+        access_log=False,
+        lifespan=lifespan,
+        timeout_graceful_shutdown=1,
     )
     server = uvicorn.Server(config)
     stopped = anyio.Event()

@@ -19,14 +19,25 @@ async def test_a_child_sees_a_minimal_environment_and_what_the_configuration_nam
     """LESSONS: servers were started with the whole environment, database and API keys included."""
     monkeypatch.setenv("DATABASE_URL", "postgresql://user:secret@db")
     monkeypatch.setenv("LANGUAGE", "de")
+    monkeypatch.setenv("TERSELY_MASKING_KEY", "ours")
+    network = {
+        "SSL_CERT_FILE": "/ca.pem",
+        "NODE_EXTRA_CA_CERTS": "/ca.pem",
+        "https_proxy": "http://p:1",
+        "NO_PROXY": "*",
+    }
+    for name, value in network.items():
+        monkeypatch.setenv(name, value)
 
-    server = stdio("honest", env={"GIVEN": "yes"}, inherit=("LANGUAGE", "NOT_SET"))
+    server = stdio("honest", env={"GIVEN": "yes"}, inherit=("LANG*", "NOT_SET", "TERSELY*"))
     async with one(server, environment=process_environment()) as connection:
         seen = dict(line.split("=", 1) for line in (await said(connection, "environment")).split("\n"))
 
     assert seen["GIVEN"] == "yes"
     assert seen["LANGUAGE"] == "de"
     assert "PATH" in seen
+    assert seen.items() >= network.items(), "proxies and certificates are passed on without being named"
+    assert "TERSELY_MASKING_KEY" not in seen, "a wildcard does not reach our own settings"
     assert "DATABASE_URL" not in seen
     assert "OPENROUTER_API_KEY" not in seen
 

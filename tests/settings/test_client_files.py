@@ -216,7 +216,6 @@ def test_windsurf_has_its_own_word_for_an_address() -> None:
         ('{"command": 5}', "not a string"),
         ('{"command": "npx", "sandboxEnabled": true}', "sandbox"),
         ('{"command": "npx", "envFile": "${workspaceFolder}/.env"}', "cannot be read"),
-        ('{"url": "https://mcp.test/mcp"}', "--only it"),
         ('{"url": "https://mcp.test/mcp?key=abc", "headers": {"X": "y"}}', "seems to contain a key"),
         ('{"url": "https://mcp.test/s/a8sd7f6as8d7f6as8d7f/mcp", "headers": {"X": "y"}}', "seems to contain a key"),
         ('{"url": "https://mcp.test/mcp", "oauth": {"clientId": "x"}}', "signs in through the client"),
@@ -228,7 +227,14 @@ def test_what_cannot_be_routed_is_left_alone_with_a_reason(text: str, says: str)
     assert says in reason(text)
 
 
-def test_a_server_that_is_named_is_routed_even_if_it_might_ask_for_a_login() -> None:
+def test_a_remote_server_is_routed_and_listed_as_one_that_may_need_a_login() -> None:
+    text = '{"mcpServers": {"it": {"url": "https://mcp.test/mcp"}, "box": {"url": "http://localhost:1/mcp"}}}'
+    plan = plan_routing(CLIENTS["cursor"], HERE, text, ROUTE)
+    assert plan.changed == ("it", "box") and plan.public == (("it", "https://mcp.test/mcp"),)
+    assert plan_undoing(CLIENTS["cursor"], HERE, plan.after, None).after == text
+
+
+def test_a_server_that_is_named_is_routed_even_if_its_address_may_hold_a_key() -> None:
     assert entry('{"url": "https://mcp.test/mcp?key=1"}', route=Route(["t"], only=["it"]))["command"] == "t"
     assert reason('{"command": "x"}', route=Route(["t"], skip=["i*"])) == "not chosen"
 
@@ -275,7 +281,7 @@ def test_a_diff_shows_no_secret() -> None:
 
 def test_a_diff_shows_nothing_but_the_entries_that_change() -> None:
     text = (
-        '{"apiKey": "sk-ours", "mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.test"}}, "history": '
+        '{"apiKey": "sk-ours", "mcpServers": {"a": {"command": "x"}, "b": {"url": "unix:///b"}}, "history": '
         '["private"]}'
     )
     assert plan_routing(CLIENTS["claude-code"], HERE, text, ROUTE).diff() == [
@@ -289,9 +295,12 @@ def test_a_diff_shows_nothing_but_the_entries_that_change() -> None:
 
 def test_what_commands_no_longer_inherit_is_known_by_name() -> None:
     linux = Machine.here("linux", Path("/home/me"), {})
-    assert lost_variables(["HOME", "PATH", "HTTPS_PROXY", "KUBECONFIG"], linux, ["KUBECONFIG"]) == ["HTTPS_PROXY"]
+    assert lost_variables(["HOME", "HTTPS_PROXY", "https_proxy", "KUBECONFIG", "PGHOST"], linux, ["KUBECONFIG"]) == [
+        "PGHOST"
+    ]
+    assert lost_variables(["PGHOST", "TERSELY_TOKEN"], linux, ["*"]) == ["TERSELY_TOKEN"]
     windows = Machine.here("win32", Path("C:/me"), {"APPDATA": "C:/data"})
-    assert lost_variables(["Path", "SystemRoot", "HTTPS_PROXY"], windows, []) == ["HTTPS_PROXY"]
+    assert lost_variables(["Path", "SystemRoot", "PGHOST"], windows, []) == ["PGHOST"]
     assert list(INHERITED["linux"]) == stdio.DEFAULT_INHERITED_ENV_VARS, "what the library passes on has changed"
 
 

@@ -288,7 +288,9 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutc
         yield CheckOutcome("servers", "fine", f"{', '.join(server.name for server in settings.servers)}, not connected")
         return
     findings = []
-    async with registered(settings.servers, environment=process_environment()) as registry:
+    async with registered(
+        settings.servers, environment=process_environment(), logins=settings.store.logins
+    ) as registry:
         for status in registry.statuses():
             is_ready = status.state == "ready"
             words = f"{status.tools} tools" if is_ready else f"{status.state}: {status.last_error or 'no answer yet'}"

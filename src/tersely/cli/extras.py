@@ -8,6 +8,8 @@ COMMAND_EXTRAS = {
     "gateway": "gateway",
     "gateway check": "gateway",
     "gateway install": "gateway",
+    "gateway login": "gateway",
+    "gateway logout": "gateway",
     "up": "up",
     "work": "up",
     "suspects": "up",

@@ -11,6 +11,7 @@ from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
 from tersely.cli.gateway_check import check
 from tersely.cli.gateway_install import install
+from tersely.cli.gateway_login import login, logout
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
@@ -178,5 +179,5 @@ def _run(
     anyio.run(run_http if http else run_stdio)
 
 
-for command in (install, check):
+for command in (install, check, login, logout):
     gateway.add_command(command)

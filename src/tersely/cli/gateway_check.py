@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tersely.mcp.connect.supervisor import Connection
+    from tersely.mcp.logins import LoginStore
     from tersely.mcp.raw import Tool
     from tersely.mcp.registry import ToolRegistry
     from tersely.mcp.servers import Server, ServerOptions
@@ -56,7 +57,7 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     # The report contains failures; log lines between its lines would repeat them.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
     logging.getLogger("tersely").propagate = False
-    report = anyio.run(check_servers, servers, settings.store.data_dir, accept)
+    report = anyio.run(check_servers, servers, settings.store.data_dir, accept, settings.store.logins)
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
@@ -64,7 +65,9 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     raise SystemExit(0 if report["ok"] else 1)
 
 
-async def check_servers(servers: Sequence[Server], data_dir: Path, accept: bool = False) -> dict[str, Any]:
+async def check_servers(
+    servers: Sequence[Server], data_dir: Path, accept: bool = False, logins: LoginStore | None = None
+) -> dict[str, Any]:
     """The report as `--json` prints it."""
     import anyio
 
@@ -85,7 +88,7 @@ async def check_servers(servers: Sequence[Server], data_dir: Path, accept: bool 
             trips[connection.name] = await _round_trip(connection)
 
     began = perf_counter()
-    async with connected(servers, wait=0, environment=process_environment()) as connections:
+    async with connected(servers, wait=0, environment=process_environment(), logins=logins) as connections:
         async with anyio.create_task_group() as tasks:
             for connection in connections.values():
                 tasks.start_soon(measure, connection, began)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
 
 _IMPORTANT_VARIABLES = re.compile(
-    r"(?i)proxy|token|key|secret|password|credential|cert|_url$|_uri$|_host$|^(aws|azure|gcp|google|github|gitlab|docker|kube|pg|node|npm|python|java)"
+    r"(?i)token|key|secret|password|credential|_url$|_uri$|_host$|^(aws|azure|gcp|google|github|gitlab|docker|kube|pg|node|npm|python|java)"
     r"|^(ssh_auth_sock|virtual_env|lang|lc_all|tz|tmpdir)$"
 )
 _IRRELEVANT_VARIABLES = re.compile(
@@ -57,7 +57,8 @@ _IRRELEVANT_VARIABLES = re.compile(
     "inherit",
     multiple=True,
     metavar="NAME",
-    help="Environment variable to pass on to the commands. Repeatable.",
+    help="Environment variable to pass on to the commands, besides those for proxies and certificates; '*' for all. "
+    "Repeatable.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what would change, without writing.")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
@@ -133,6 +134,8 @@ def install(
     files.write_file(copy, original, permissions=stat.S_IMODE(path.stat().st_mode))
     files.replace_file(path, plan.before, plan.after)
     click.echo(f"{_servers(len(plan.changed))} routed through tersely. {chosen.restart}")
+    for name, url in plan.public:
+        click.echo(f"If {name} asks for a login: tersely gateway login {url}")
     where = " --project" if project else f" --file {named}" if named else ""
     click.secho(f"Copy of the original: {copy} · to undo: tersely gateway install {client}{where} --undo", dim=True)
 
@@ -205,7 +208,8 @@ def _show_variables(plan: FileChange, machine: Machine, inherit: tuple[str, ...]
     click.echo(
         f"\nSo far {'this command' if count == 1 else f'these {count} commands'} inherited the client's environment. "
         f"Through the gateway {'it gets' if count == 1 else 'they get'} only the variables of "
-        f"{'its entry' if count == 1 else 'their entries'}, and a minimum such as PATH and HOME.\n"
+        f"{'its entry' if count == 1 else 'their entries'}, those for proxies and certificates, and a minimum "
+        "such as PATH and HOME.\n"
         f"Of the variables that are set here {'it no longer gets' if count == 1 else 'they no longer get'}:"
     )
     for names, is_important in ((important, True), (rest, False)):
@@ -213,7 +217,7 @@ def _show_variables(plan: FileChange, machine: Machine, inherit: tuple[str, ...]
             listed = click.wrap_text(", ".join(names), 110, "  ", "  ")
             click.secho(listed, bold=is_important or None, dim=None if is_important else True)
     example = next(iter(important or rest))
-    click.echo(f"If a server needs one, pass it on: --inherit-env {example}\n")
+    click.echo(f"If a server needs one, pass it on: --inherit-env {example} (or '*' for all)\n")
 
 
 def _servers(count: int) -> str:

@@ -56,7 +56,8 @@ def upstream_options(command: _Command) -> _Command:
                 "--inherit-env",
                 multiple=True,
                 metavar="NAME",
-                help="Environment variable to pass on to the command. Repeatable.",
+                help="Environment variable to pass on to the command, besides those for proxies and certificates; '*' "
+                "for all. Repeatable.",
             ),
             click.option(
                 "--header-from",

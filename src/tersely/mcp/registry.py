@@ -19,6 +19,7 @@ from tersely.mcp.servers import Server
 
 if TYPE_CHECKING:
     from tersely.mcp.connect.supervisor import Backoff, OnServerNotification, OnServerRequest, ServerStatus
+    from tersely.mcp.logins import LoginStore
 
 _SHOWN_NAMES = 40
 """Maximum number of names listed in the error for an unknown tool."""
@@ -303,6 +304,7 @@ async def registered(
     on_notification: "OnServerNotification | None" = None,
     on_request: "OnServerRequest | None" = None,
     environment: Mapping[str, str] | None = None,
+    logins: "LoginStore | None" = None,
     wait: float = 8.0,
 ) -> AsyncIterator[ToolRegistry]:
     """Connect to these servers and return a registry of their tools, for the duration of the block."""
@@ -315,6 +317,7 @@ async def registered(
         "on_notification": on_notification,
         "on_request": on_request,
         "environment": environment,
+        "logins": logins,
     }
     given = {name: value for name, value in options.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:

@@ -5,6 +5,7 @@ them from files, with line numbers and variables; `mcp.connect` connects;
 `mcp.selection` and `mcp.registry` decide which tools may be called.
 """
 
+from collections.abc import Collection
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,28 @@ Protocol = Literal["auto", "handshake-first", "2025-11-25", "2026-07-28"]
 
 _SPELLINGS = {"streamable-http": "http", "streamable_http": "http", "streamablehttp": "http"}
 """Other names for the HTTP transport in the configuration files of clients."""
+
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+NETWORK_VARIABLES = frozenset(
+    (
+        *_PROXIES,
+        *(name.lower() for name in _PROXIES),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+        *("NODE_USE_SYSTEM_CA", "NODE_USE_ENV_PROXY", "DENO_CERT", "AWS_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT"),
+        *("UV_NATIVE_TLS", "UV_SYSTEM_CERTS", "npm_config_cafile", "NPM_CONFIG_CAFILE"),
+        *("LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"),
+    )
+)
+"""Variables that every program inherits: how to reach the network, which certificates to trust, language and time zone.
+None of them holds a key of a service; a proxy's address may hold the proxy's own password."""
+
+
+def is_inherited(variable: str, named: Collection[str]) -> bool:
+    """Whether a program gets this variable, given its `inherit_env`. Our own settings have to be named literally."""
+    if variable in NETWORK_VARIABLES or variable in named:
+        return True
+    return not variable.startswith("TERSELY_") and any("*" in one and fnmatchcase(variable, one) for one in named)
 
 
 def _as_transport(value: object) -> object:
@@ -72,10 +95,11 @@ class TransportOptions(BaseModel):
     """Arguments for the program."""
 
     env: Secrets = {}
-    """Environment variables for the program, in addition to a minimum such as PATH and HOME. It gets no others."""
+    """Environment variables for the program. In addition it gets a minimum such as PATH and HOME, the variables for
+    proxies and certificates, and no others."""
 
     inherit_env: tuple[str, ...] = ()
-    """Names of variables that the program inherits from Tersely's environment."""
+    """Names of variables that the program inherits from Tersely's environment; `*` is a wildcard."""
 
     cwd: str | None = None
     """Working directory of the program."""
@@ -117,6 +141,14 @@ class TransportOptions(BaseModel):
             usable = False
         if not usable:
             raise ValueError("must be a URL such as http://localhost:9000/mcp")
+        return value
+
+    @field_validator("inherit_env")
+    @classmethod
+    def _are_names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if not name or "=" in name or not name.isprintable() or " " in name:
+                raise ValueError("inherit_env takes names of variables, not values")
         return value
 
     @field_validator("headers")

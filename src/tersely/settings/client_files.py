@@ -26,6 +26,7 @@ from urllib.parse import urlsplit
 
 from tersely.errors import ConfigError
 from tersely.masking.mask import mask
+from tersely.mcp.servers import is_inherited
 from tersely.settings.files import Document, Key, dotted, parse_json
 
 System = Literal["macos", "windows", "linux"]
@@ -41,7 +42,7 @@ _ON_WINDOWS = (
 )  # fmt: skip
 _ELSEWHERE = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 INHERITED: Mapping[System, tuple[str, ...]] = {"windows": _ON_WINDOWS, "macos": _ELSEWHERE, "linux": _ELSEWHERE}
-"""Variables that a command behind the gateway always gets: the minimum of the MCP SDK."""
+"""Variables that a command behind the gateway always gets besides `NETWORK_VARIABLES`: the minimum of the MCP SDK."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,6 +203,9 @@ class FileChange:
     commands: tuple[str, ...] = ()
     """Names of the changed entries that start a program."""
 
+    public: tuple[tuple[str, str], ...] = ()
+    """Names and addresses of the changed entries that may need a login: remote, and without headers."""
+
     settled: tuple[str, ...] = ()
     """Entries that need no change."""
 
@@ -238,7 +242,7 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
     document = _parse(path, text)
     edits: list[_Edit] = []
     changed: list[Key] = []
-    commands, settled, left = [], [], []
+    commands, public, settled, left = [], [], [], []
     for key in _entries(client, document):
         name = str(key[-1])
         if is_ours(_at(document, key)):
@@ -258,10 +262,21 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
             left.append((name, str(reason)))
         else:
             changed.append(key)
-            if "command" in _at(document, key):
+            entry = _at(document, key)
+            url = next((entry[one] for one in _ADDRESSES if one in entry), None)
+            if url is None:
                 commands.append(name)
+            elif not entry.get("headers") and not _is_local(url):
+                public.append((name, url))
     return FileChange(
-        path, text, _edited(path, text, edits), tuple(changed), tuple(commands), tuple(settled), tuple(left)
+        path,
+        text,
+        _edited(path, text, edits),
+        tuple(changed),
+        commands=tuple(commands),
+        public=tuple(public),
+        settled=tuple(settled),
+        left=tuple(left),
     )
 
 
@@ -294,7 +309,7 @@ def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | Non
             left.append((name, str(reason)))
         else:
             changed.append(key)
-    return FileChange(path, text, _edited(path, text, edits), tuple(changed), (), tuple(settled), tuple(left))
+    return FileChange(path, text, _edited(path, text, edits), tuple(changed), settled=tuple(settled), left=tuple(left))
 
 
 def is_ours(entry: object) -> bool:
@@ -304,11 +319,10 @@ def is_ours(entry: object) -> bool:
 
 def lost_variables(environment: Collection[str], machine: Machine, named: Collection[str]) -> list[str]:
     """Variables that a command inherited from its client and does not get behind the gateway unless they are named."""
-    seen = machine.inherited() | set(named)
+    seen = machine.inherited()
     if machine.system == "windows":
-        upper = {name.upper() for name in seen}
-        return sorted(name for name in environment if name.upper() not in upper)
-    return sorted(name for name in environment if name not in seen)
+        return sorted(name for name in environment if not (name.upper() in seen or is_inherited(name, named)))
+    return sorted(name for name in environment if not (name in seen or is_inherited(name, named)))
 
 
 # Entries
@@ -428,11 +442,6 @@ def _routed_address(
             raise _Unroutable(f"signs in through the client ({login}), which only the client can do")
     if headers and "env" in entry:
         raise _Unroutable("has both headers and env; a routed entry can have only one of them")
-    if not headers and not _is_local(entry[url]) and not _is_named(key, route):
-        raise _Unroutable(
-            "may ask for a login in the browser, which only the client can do; if it needs none, add --only "
-            + _name(key)
-        )
     if _holds_a_key(entry[url]) and not _is_named(key, route):
         raise _Unroutable(
             "its address seems to contain a key, which other processes could read on our command line; "

@@ -31,6 +31,7 @@ from pydantic.fields import FieldInfo
 
 from tersely.agent.options import AgentOptions
 from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, ModelSpec, Provider, ProviderOptions, provider_of
+from tersely.mcp.logins import LOGINS_FOLDER, LoginStorage, LoginStore
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
@@ -233,6 +234,15 @@ class StoreSettings(BaseModel):
 
     summary_cache_mb: Annotated[int, Field(alias="TERSELY_SUMMARY_CACHE_MB", ge=1, le=100_000)] = 256
     """Size of that cache in megabytes; the least recently used summaries are deleted first."""
+
+    login_storage: Annotated[LoginStorage, Field(alias="TERSELY_LOGIN_STORAGE")] = "auto"
+    """Where logins at remote servers are stored: `keyring` (the system's), `file` (in the data folder, readable by its
+    owner only), or `auto`: the keyring if there is one."""
+
+    @property
+    def logins(self) -> LoginStore:
+        """The logins at remote servers."""
+        return LoginStore(self.data_dir.expanduser() / LOGINS_FOLDER, self.login_storage)
 
     @property
     def url(self) -> str:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,6 +11,8 @@ from typing import Any, Literal
 import anyio
 from fastmcp import Context, FastMCP
 from fastmcp.server.auth import AccessToken, TokenVerifier
+from fastmcp.server.auth.auth import ClientRegistrationOptions, RevocationOptions
+from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.utilities.types import Image
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -88,6 +91,21 @@ class Honest:
         async with serving(app, lifespan="on") as address:
             self.url = f"{address}/{'sse' if transport == 'sse' else 'mcp'}"
             yield self.url
+
+
+@asynccontextmanager
+async def behind_a_login(honest: Honest) -> AsyncIterator[tuple[str, InMemoryOAuthProvider]]:
+    """The honest server with a real authorization server: discovery, registration, PKCE, rotating refresh tokens."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    authority = InMemoryOAuthProvider(
+        base_url=f"http://127.0.0.1:{port}",
+        client_registration_options=ClientRegistrationOptions(enabled=True),
+        revocation_options=RevocationOptions(enabled=True),
+    )
+    honest.server.auth = authority
+    async with serving(honest.server.http_app(), lifespan="on", port=port) as address:
+        yield f"{address}/mcp", authority
 
 
 Reaction = Callable[[Message, Request], Response | Message | None]

@@ -24,7 +24,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
+from tersely.mcp.connect.tokens import RefreshFailed, StoredLogin, login_needed
 from tersely.mcp.connect.wire import HalfCharacters, Inbound, Line, TransportProblem, answered, parse
+from tersely.mcp.logins import LoginStore
 from tersely.mcp.servers import TransportOptions
 
 _OVERHEAD = 64 * 1024
@@ -55,9 +57,12 @@ class _Refused(httpx2.StreamError):
 
 
 class UpstreamHTTPClient(httpx2.AsyncClient):
-    """An HTTP client that limits response bodies and returns failures as error responses instead of raising."""
+    """An HTTP client that limits response bodies and returns failures as error responses instead of raising.
 
-    def __init__(self, options: TransportOptions, *, limit: int) -> None:
+    Where the configuration names no `Authorization` header, the stored login at the address is used.
+    """
+
+    def __init__(self, options: TransportOptions, *, limit: int, logins: LoginStore | None = None) -> None:
         headers = {name: value.get_secret_value() for name, value in options.headers.items()}
         if options.bearer_token:
             headers["Authorization"] = f"Bearer {options.bearer_token.get_secret_value()}"
@@ -65,12 +70,16 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         headers["Accept-Encoding"] = "identity"
         super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
         self._limit = limit
+        self._url = options.url or ""
+        self._login = StoredLogin(logins, self._url) if logins and "authorization" not in self.headers else None
         self.session: dict[str, str] = {}
         """Session headers of the older protocol, once the server has assigned a session."""
 
     async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
         try:
-            response = await super().send(request, **how)
+            response = await self._send_with_token(request, **how)
+        except RefreshFailed as failed:
+            return _failure(request, failed.problem)
         except _NEVER_LEFT as problem:
             return _failure(request, TransportProblem("not_sent", _describe(problem)))
         except httpx2.TransportError as problem:
@@ -88,6 +97,19 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
             response.stream = _Bounded(response.stream, None if _is_stream(response) else self._limit)
         return response
 
+    async def _send_with_token(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
+        """Send with the token of the stored login, once more with a new one if the server refuses it."""
+        token = await self._login.token() if self._login else ""
+        if not self._login or not token:
+            return await super().send(request, **how)
+        request.headers["Authorization"] = f"Bearer {token}"
+        response = await super().send(request, **how)
+        if response.status_code != 401:
+            return response
+        await response.aclose()
+        request.headers["Authorization"] = f"Bearer {await self._login.token(refused=token)}"
+        return await super().send(request, **how)
+
     def _check(self, request: httpx2.Request, response: httpx2.Response) -> TransportProblem | None:
         encoding = response.headers.get("content-encoding", "identity").lower()
         if encoding != "identity":
@@ -102,6 +124,8 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         status = response.status_code
         if status == 404 and "mcp-session-id" in request.headers:
             return TransportProblem("session_gone", "it no longer knows our session", status=status)
+        if self._login and status in (401, 403) and (why := _login_challenge(response)):
+            return login_needed(self._url, why, status=status)
         if status in (401, 403) or (status >= 400 and status != 404 and not _is_json(response)):
             return TransportProblem(
                 "http", f"HTTP {status} {_phrase(status)}".rstrip() + _HINTS.get(status, ""), status=status
@@ -110,6 +134,14 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
 
 
 _HINTS = {401: "; check bearer_token or headers", 403: "; check bearer_token or headers"}
+
+
+def _login_challenge(response: httpx2.Response) -> str:
+    """Why a login would help, according to the response; empty if nothing says that it would."""
+    challenge = str(response.headers.get("www-authenticate", "")).lower()
+    if response.status_code == 403:
+        return "its login lacks a scope that this request needs" if "insufficient_scope" in challenge else ""
+    return "it needs a login"
 
 
 class _Bounded(httpx2.AsyncByteStream):
@@ -177,9 +209,9 @@ def _phrase(status: int) -> str:
 
 
 @asynccontextmanager
-async def streamable(options: TransportOptions, *, limit: int) -> AsyncIterator[Line]:
+async def streamable(options: TransportOptions, *, limit: int, logins: LoginStore | None = None) -> AsyncIterator[Line]:
     assert options.url
-    async with UpstreamHTTPClient(options, limit=limit) as client:
+    async with UpstreamHTTPClient(options, limit=limit, logins=logins) as client:
         try:
             transport = streamable_http_client(
                 options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
@@ -200,7 +232,9 @@ async def _delete_session(client: UpstreamHTTPClient, url: str) -> None:
 
 
 @asynccontextmanager
-async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIterator[Line]:
+async def events(
+    options: TransportOptions, *, name: str, limit: int, logins: LoginStore | None = None
+) -> AsyncIterator[Line]:
     """Connect over SSE, the older transport: an event stream from the server, and a POST for every message to it.
 
     Raises:
@@ -212,7 +246,7 @@ async def events(options: TransportOptions, *, name: str, limit: int) -> AsyncIt
     line = Line(incoming, outgoing)
     headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
     async with (
-        UpstreamHTTPClient(options, limit=limit) as client,
+        UpstreamHTTPClient(options, limit=limit, logins=logins) as client,
         from_server,
         incoming,
         outgoing,

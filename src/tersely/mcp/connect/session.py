@@ -33,6 +33,7 @@ from pydantic import TypeAdapter, ValidationError
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect import http, stdio
 from tersely.mcp.connect.wire import Inbox, Line, TransportProblem
+from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import OnProgress, Tool, is_too_deep, read_tool
 from tersely.mcp.servers import Server
 
@@ -278,6 +279,10 @@ class UpstreamSession:
                 return too_large(self._server, problem.size)
             case "malformed":
                 return ResultMalformed(f"The response of server {name!r} cannot be parsed: {problem.message}.")
+            case "login":
+                return ToolUnavailable(
+                    f"Server {name!r} cannot be used: {problem.message}.", sent=problem.status != 401
+                )
             case "not_sent" | "session_gone":
                 self.is_forgotten = problem.kind == "session_gone"
                 return ToolUnavailable(f"Server {name!r} cannot be reached: {problem.message}.", sent=False)
@@ -468,6 +473,7 @@ async def opened(
     on_message: OnMessage,
     on_request: OnRequestFromServer | None = None,
     environment: Mapping[str, str] | None = None,
+    logins: LoginStore | None = None,
 ) -> AsyncIterator[UpstreamSession]:
     """Connect and negotiate. Capabilities for requests from the server are declared only if `on_request` is given.
 
@@ -481,7 +487,7 @@ async def opened(
         data = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         on_message(data["method"], data.get("params") or {})
 
-    async with _transport(server, environment) as line:
+    async with _transport(server, environment, logins) as line:
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.on_request_from_server = on_request
@@ -509,15 +515,17 @@ async def opened(
             yield session
 
 
-def _transport(server: Server, environment: Mapping[str, str] | None) -> AbstractAsyncContextManager[Line]:
+def _transport(
+    server: Server, environment: Mapping[str, str] | None, logins: LoginStore | None
+) -> AbstractAsyncContextManager[Line]:
     options, limit = server.options.transport, server.options.max_result_bytes
     match options.kind:
         case "stdio":
             return stdio.started(options, name=server.name, limit=limit, environment=environment)
         case "sse":
-            return http.events(options, name=server.name, limit=limit)
+            return http.events(options, name=server.name, limit=limit, logins=logins)
         case _:
-            return http.streamable(options, limit=limit)
+            return http.streamable(options, limit=limit, logins=logins)
 
 
 async def _negotiate(client: ClientSession, protocol: str) -> None:

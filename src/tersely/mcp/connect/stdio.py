@@ -23,7 +23,7 @@ from mcp.shared.message import SessionMessage
 from tersely.cpu.run import run_in_thread
 from tersely.errors import ToolUnavailable
 from tersely.mcp.connect.wire import Inbound, Line, LineSplitter, TooLong, TransportProblem, answered, id_in, parse
-from tersely.mcp.servers import TransportOptions
+from tersely.mcp.servers import TransportOptions, is_inherited
 
 CLOSE_SECONDS = 2.0
 """How long a server may take to exit after its stdin was closed."""
@@ -145,7 +145,7 @@ async def started(
     """Run the server's process for the duration of the block.
 
     Args:
-        environment: Where the variables named by `inherit_env` are looked up.
+        environment: Where the variables for the network and those named by `inherit_env` are looked up.
 
     Raises:
         ToolUnavailable: The command cannot be started.
@@ -153,7 +153,11 @@ async def started(
     assert options.command
     # Do not pass on the whole environment: it contains keys that the server must not see.
     variables = get_default_environment()
-    variables |= {variable: value for variable, value in (environment or {}).items() if variable in options.inherit_env}
+    variables |= {
+        variable: value
+        for variable, value in (environment or {}).items()
+        if is_inherited(variable, options.inherit_env)
+    }
     variables |= {variable: value.get_secret_value() for variable, value in options.env.items()}
     try:
         # Shielded: a cancellation halfway would leave a process behind that is not tracked.

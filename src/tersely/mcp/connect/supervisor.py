@@ -21,6 +21,7 @@ import anyio
 from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailable
 from tersely.masking.mask import mask
 from tersely.mcp.connect.session import Listing, UpstreamSession, as_json, opened
+from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import OnProgress, RawResult, Tool, read_result
 from tersely.mcp.servers import Server
 
@@ -110,9 +111,11 @@ class Connection:
         on_notification: OnServerNotification = _ignore,
         on_request: OnServerRequest | None = None,
         environment: Mapping[str, str] | None = None,
+        logins: LoginStore | None = None,
     ) -> None:
         self.server = server
         self._environment = environment
+        self._logins = logins
         self.name = server.name
         self.tools: tuple[Tool, ...] = ()
         self._backoff = backoff
@@ -306,13 +309,24 @@ class Connection:
                     self._forgotten = False
                     self._next_try = datetime.now(UTC) + timedelta(seconds=delay)
                     self._set_state("retrying")
-                    await anyio.sleep(delay)
+                    await self._sleep_or_login(delay)
                     self._next_try = None
                     self._restarts += 1
         finally:
             self._session = None
             self.tried.set()
             self._set_state("closed")
+
+    async def _sleep_or_login(self, delay: float) -> None:
+        """Sleep, but not longer than until the user logs in at this server or out of it."""
+        url = self.server.options.transport.url
+        if self._logins is None or not url:
+            await anyio.sleep(delay)
+            return
+        before = self._logins.version(url)
+        with anyio.move_on_after(delay):
+            while self._logins.version(url) == before:  # noqa: ASYNC110 — another process writes it
+                await anyio.sleep(0.5)
 
     async def _connect(self, attempt: "_Attempt") -> None:
         options = self.server.options
@@ -324,6 +338,7 @@ class Connection:
                     on_message=self._notified,
                     on_request=self._on_request,
                     environment=self._environment,
+                    logins=self._logins,
                 ) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
@@ -455,13 +470,14 @@ async def connected(
     on_request: OnServerRequest | None = None,
     wait: float = 8.0,
     environment: Mapping[str, str] | None = None,
+    logins: LoginStore | None = None,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connect to all servers that are not disabled, for the duration of the block.
 
     Connections start concurrently. The block begins after the first attempt of every
     server, or after `wait` seconds with the servers that are ready; attempts continue
     for the others. Variables that a server's `inherit_env` names are taken from
-    `environment`.
+    `environment`, and tokens for remote servers from `logins`.
     """
     connections = {
         server.name: Connection(
@@ -471,6 +487,7 @@ async def connected(
             on_notification=on_notification,
             on_request=on_request,
             environment=environment,
+            logins=logins,
         )
         for server in servers
         if not server.options.disabled

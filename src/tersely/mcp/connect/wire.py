@@ -20,7 +20,7 @@ import mcp_types as types
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
-ProblemKind = Literal["not_sent", "broken", "too_large", "http", "session_gone", "malformed"]
+ProblemKind = Literal["not_sent", "broken", "too_large", "http", "session_gone", "malformed", "login"]
 
 Inbound = SessionMessage | Exception
 

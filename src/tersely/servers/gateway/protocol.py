@@ -47,6 +47,7 @@ from tersely.masking.mask import Masker
 from tersely.mcp.connect.session import as_json
 from tersely.mcp.connect.supervisor import Connection
 from tersely.mcp.descriptions import without_secrets
+from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.pipeline.admit import admit_value
@@ -104,6 +105,7 @@ class Gateway:
         intent: IntentParameter = IntentParameter(),  # noqa: B008 — frozen
         strict: bool = False,
         wait: float = 8.0,
+        logins: LoginStore | None = None,
     ) -> None:
         self.results = results
         self.counting = counting
@@ -113,6 +115,7 @@ class Gateway:
             pins=pins,
             strict=strict,
             wait=wait,
+            logins=logins,
             on_notification=self._on_notification,
             on_request=self._on_server_request,
             on_tools_changed=self._on_tools_changed,

@@ -68,6 +68,7 @@ async def running_gateway(
             intent=IntentParameter(options.intent_argument, options.intent_description),
             strict=strict,
             wait=wait,
+            logins=settings.store.logins,
         )
         async with gateway.running():
             yield gateway

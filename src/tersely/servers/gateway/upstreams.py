@@ -26,6 +26,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect.supervisor import Connection, connected
+from tersely.mcp.logins import LoginStore
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
@@ -207,6 +208,7 @@ class Upstreams:
         pins: ToolPins,
         strict: bool = False,
         wait: float = 8.0,
+        logins: LoginStore | None = None,
         on_notification: OnNotification,
         on_request: OnServerRequest,
         on_tools_changed: Callable[[Pool], None],
@@ -219,6 +221,7 @@ class Upstreams:
         self._intent = intent
         self._pins = pins
         self._strict = strict
+        self._logins = logins
         self._wait = max(wait, self.servers[0].options.start_timeout) if len(self.servers) == 1 else wait
         self._forward_notification = on_notification
         self._forward_request = on_request
@@ -285,6 +288,7 @@ class Upstreams:
         async with connected(
             own,
             environment=process_environment(),
+            logins=self._logins,
             wait=self._wait,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),
