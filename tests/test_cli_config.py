@@ -101,6 +101,50 @@ def test_the_servers_of_a_clients_file_are_taken_over_with_their_variables_unfil
     assert settings.agents["default"].mcp_servers == ("git",), "a disabled server is nobody's"
 
 
+VSCODE = """{
+  // asked for once, and stored by the editor
+  "inputs": [
+    {"type": "promptString", "id": "github-token", "description": "GitHub token", "password": true},
+    {"type": "pickString", "id": "region", "options": ["eu", "us"], "default": "eu"},
+  ],
+  "servers": {
+    "github": {"url": "https://a.test/mcp", "headers": {"Authorization": "Bearer ${input:github-token}"}},
+    "files": {"command": "npx", "args": ["-y", "server", "${workspaceFolder}/src", "--region=${input:region}"],
+              "env": {"KEY": "${env:FILES_KEY}", "PASSWORD": "hunter2hunter2"}, "envFile": "${workspaceFolder}/.env",
+              "dev": {"watch": "src/**"}, "sandboxEnabled": true, "gallery": true},
+    "odd": {"command": "x", "args": ["${command:extension.pick}"]},
+    "broken": {"type": "http", "command": "x"}, /* a mistake */
+  },
+}"""
+
+
+def test_a_file_of_vs_code_becomes_one_that_check_accepts(tmp_path: Path) -> None:
+    (tmp_path / ".vscode").mkdir()
+    (tmp_path / ".vscode" / "mcp.json").write_text(VSCODE, encoding="utf-8")
+    (tmp_path / ".env").write_text("# keys\nexport DB_URL=postgres://x\n", encoding="utf-8")
+
+    done = tersely(tmp_path, "config", "init", "--from", ".vscode/mcp.json")
+
+    assert done.returncode == 0 and "3 servers of" in done.stdout, done.stderr
+    for words in (
+        "files: env.PASSWORD contains a secret",
+        "files: not taken over: sandboxEnabled",
+        "odd: disabled: only the client can resolve ${command:extension.pick}",
+        "broken: left out: transport: type http needs a url, not a command",
+        "GITHUB_TOKEN  GitHub token",
+        "  FILES_KEY",
+        f"DB_URL  in {tmp_path}/.env, which is not read here",
+    ):
+        assert words in done.stdout, done.stdout
+    assert "hunter2" not in done.stdout
+    checked = tersely(tmp_path, "config", "check")
+    assert checked.returncode == 0, checked.stderr
+    servers = Settings.load({"GITHUB_TOKEN": "ghp_x", "FILES_KEY": "k"}, tmp_path / "tersely.yaml").mcp_servers
+    files, github = servers["files"].transport, servers["github"].transport
+    assert files.args == ("-y", "server", f"{tmp_path}/src", "--region=eu") and files.inherit_env == ("DB_URL",)
+    assert github.headers["Authorization"].get_secret_value() == "Bearer ghp_x" and servers["odd"].disabled
+
+
 def test_check_lists_every_mistake_and_fails(tmp_path: Path) -> None:
     (tmp_path / "tersely.yaml").write_text(
         "agents:\n  a: {mcp_server: []}\nqueue: {lease: '${SECRET}'}\nchain: {}\n", encoding="utf-8"

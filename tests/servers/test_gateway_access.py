@@ -2,6 +2,8 @@
 
 import hashlib
 import logging
+import re
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,6 +11,7 @@ import httpx2
 import pytest
 from fastmcp import Client
 
+from tersely.servers.gateway.call_limits import CallLimit, CallLimits, TooManyCalls
 from tersely.store import audit, usage
 from tests.fakes.gateways import Library, at, by_command, gateway, post, text_of
 from tests.fakes.mcp_servers.web import Honest, Rude
@@ -87,6 +90,44 @@ async def test_holders_of_different_tokens_do_not_read_each_others_results() -> 
         ("read_result", "mcp", handle, 404),
     ]
     assert "ada" in entries[0].principal and "bob" in entries[1].principal and entries[0].address == "127.0.0.1"
+
+
+async def test_a_token_has_its_own_limits_and_a_call_over_them_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    digests = {name: hashlib.sha256(name.encode()).hexdigest() for name in ("ada", "bob")}
+    file = tmp_path / "tersely.yaml"
+    file.write_text(
+        "gateway: {calls_per_minute: 2}\nauth:\n  tokens:\n"
+        f"    - {{name: ada, sha256: {digests['ada']}}}\n"
+        f"    - {{name: bob, sha256: {digests['bob']}, calls_per_minute: 0, concurrent_calls: 1}}\n"
+    )
+    honest = Honest()
+    async with honest.listening() as url, gateway(at(url), file=file) as ours:
+        async with Client(ours.url, auth="ada") as ada, Client(ours.url, auth="bob") as bob:
+            texts = [text_of(await ada.call_tool_mcp("echo", {"text": "in"})) for _ in range(3)]
+            assert texts[:2] == ["in", "in"] and honest.calls == 2
+            assert re.fullmatch(r"Too many calls: this client may make 2 per minute\. Try again in \d\d s\.", texts[2])
+            for _ in range(4):
+                assert text_of(await bob.call_tool_mcp("echo", {"text": "in"})) == "in"
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(lambda: bob.call_tool_mcp("hang", {}))
+                with anyio.fail_after(60):
+                    while not ours.waiting:
+                        await anyio.sleep(0.01)
+                refused = await bob.call_tool_mcp("echo", {"text": "in"})
+                tasks.cancel_scope.cancel()
+            assert refused.is_error and text_of(refused).startswith("Too many calls at once: this client may have 1")
+
+
+def test_calls_are_counted_over_the_last_minute() -> None:
+    times = iter((0.0, 30.0, 60.0, 90.0, 90.0, 90.0))
+    limits = CallLimits(CallLimit(per_minute=2), clock=lambda: next(times))
+    for _ in range(4):
+        with limits.slot("ada"):
+            pass
+    with pytest.raises(TooManyCalls, match=r"Try again in 30 s"), limits.slot("ada"):
+        pass
+    with limits.slot("bob"):
+        pass
 
 
 async def test_what_went_through_is_counted_stored_and_shown() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tersely.llm.providers import ProviderOptions
     from tersely.settings.files import Key
+    from tersely.settings.imported import ImportedServers
     from tersely.settings.model import Settings
     from tersely.settings.sources import SettingsTree
 
@@ -58,8 +59,9 @@ def init(path: Path, source: Path | None) -> None:
     """
     text = (Path(__file__).parent / "starter.yaml").read_text(encoding="utf-8")
     servers: dict[str, Any] = {}
-    if source:
-        servers = _read_servers(source)
+    found = _read_servers(source) if source else None
+    if found:
+        servers = found.servers
         text = _with_servers(text, servers)
     path = path / "tersely.yaml" if path.is_dir() else path
     try:
@@ -76,24 +78,29 @@ def init(path: Path, source: Path | None) -> None:
     click.echo(
         f"Wrote {click.style(str(path), bold=True)}{copied}, and {schema.name} for completion and checks in editors."
     )
+    if found:
+        _show_import(found)
     click.secho("Next: tersely config check", dim=True)
 
 
-def _read_servers(source: Path) -> dict[str, Any]:
+def _read_servers(source: Path) -> ImportedServers:
     """The servers of a file in the shape of tersely.yaml, with variables not filled in."""
-    from tersely.errors import ConfigError
-    from tersely.settings.files import one_shape, read_document
+    from tersely.settings.files import read_document
+    from tersely.settings.imported import import_servers
 
-    data = read_document(source).data
-    section = next(
-        (name for name in ("mcp_servers", "mcpServers", "servers") if isinstance(data, dict) and name in data), None
-    )
-    if not section or not isinstance(data[section], dict):
-        raise ConfigError(f"{source}: declares no servers; expected `mcpServers` or `mcp_servers`.")
-    return {
-        str(name): one_shape(entry)[0] if section != "mcp_servers" and isinstance(entry, dict) else entry
-        for name, entry in data[section].items()
-    }
+    place = source.absolute().parent
+    # A client's folder for its files (.vscode, .cursor) is in the folder of the project.
+    folder = place.parent if place.name.startswith(".") else place
+    return import_servers(read_document(source), folder=folder, home=Path.home())
+
+
+def _show_import(found: ImportedServers) -> None:
+    for note in found.notes:
+        click.echo(f"  {click.style('○', fg='yellow')} {note}")
+    if found.variables:
+        click.echo("Variables that the servers use:")
+        for name, description in found.variables.items():
+            click.echo(f"  {name}{f'  {description}' if description else ''}")
 
 
 def _with_servers(starter: str, servers: dict[str, Any]) -> str:

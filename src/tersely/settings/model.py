@@ -208,6 +208,12 @@ class GatewaySettings(BaseModel):
     )
     """Description of that argument for models."""
 
+    calls_per_minute: Annotated[int, Field(alias="TERSELY_GATEWAY_CALLS_PER_MINUTE", ge=0, le=1_000_000)] = 0
+    """Tool calls that each token may make per minute, unless the token sets its own; 0 for no limit."""
+
+    concurrent_calls: Annotated[int, Field(alias="TERSELY_GATEWAY_CONCURRENT_CALLS", ge=0, le=100_000)] = 0
+    """Tool calls that each token may have running, unless the token sets its own; 0 for no limit."""
+
 
 class StoreSettings(BaseModel):
     """What is stored on disk."""
@@ -324,6 +330,12 @@ class TokenSettings(BaseModel):
     """`submit` sends alerts, `override` sends them with servers and tools beyond those of their chain, `read` sees
     sessions, `admin` does all that, cancels and deletes the sessions of others and reads the audit log.
     """
+
+    calls_per_minute: Annotated[int | None, Field(ge=0, le=1_000_000)] = None
+    """Tool calls per minute through the gateway; 0 for no limit. Default: `gateway.calls_per_minute`."""
+
+    concurrent_calls: Annotated[int | None, Field(ge=0, le=100_000)] = None
+    """Tool calls running at the same time through the gateway; 0 for no limit. Default: `gateway.concurrent_calls`."""
 
     @field_validator("sha256")
     @classmethod

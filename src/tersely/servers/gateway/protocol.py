@@ -52,6 +52,7 @@ from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.pipeline.admit import admit_value
 from tersely.results.read_back import ReadBack
+from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client_name
 from tersely.servers.gateway.catalogue import IntentParameter, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.counting import Counting
@@ -106,7 +107,9 @@ class Gateway:
         strict: bool = False,
         wait: float = 8.0,
         logins: LoginStore | None = None,
+        limits: CallLimits | None = None,
     ) -> None:
+        self.limits = limits or CallLimits()
         self.results = results
         self.counting = counting
         self.upstreams = Upstreams(
@@ -131,7 +134,7 @@ class Gateway:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._handlers: dict[str, Handler] = {
             "tools/list": self._list_tools,
-            "tools/call": self._call_tool,
+            "tools/call": self._limited_call,
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
             "resources/list": self._list_resources,
@@ -440,6 +443,13 @@ class Gateway:
         pool = self.upstreams.pools.get(True)
         offer = pool.catalogue.offers.get(name) if pool else None
         return offer.definition["inputSchema"] if offer else None
+
+    async def _limited_call(self, request: ClientRequest) -> Answer:
+        try:
+            with self.limits.slot(client_name(request.context.request)):
+                return await self._call_tool(request)
+        except TooManyCalls as refusal:
+            return _failed(str(refusal)).result
 
     async def _call_tool(self, request: ClientRequest) -> Answer:
         name = request.params["name"]

@@ -19,6 +19,7 @@ from tersely.mcp.servers import Server
 from tersely.pipeline.process import Pipeline
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
+from tersely.servers.gateway.call_limits import CallLimits, limits_from
 from tersely.servers.gateway.catalogue import IntentParameter
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.protocol import Gateway
@@ -69,6 +70,7 @@ async def running_gateway(
             strict=strict,
             wait=wait,
             logins=settings.store.logins,
+            limits=CallLimits(*limits_from(settings)),
         )
         async with gateway.running():
             yield gateway
