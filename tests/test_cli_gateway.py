@@ -21,7 +21,7 @@ from tersely.cli.gateway_check import check_servers
 from tersely.cli.gateway_install import CLIENTS as OFFERED
 from tersely.cli.upstreams import name_for
 from tersely.mcp.servers import Server
-from tersely.settings.client_files import CLIENTS
+from tersely.settings.client_programs import CLIENTS
 from tersely.settings.model import Settings
 from tersely.store.database import Database
 from tersely.store.usage import Tally, add
@@ -166,6 +166,32 @@ def test_a_projects_file_names_us_in_a_way_that_others_can_use(home: Path, tmp_p
     done = tersely("gateway", "install", "vscode", "--project", "--yes", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert '"command": "tersely"' in path.read_text() and path.read_text().endswith("// ours")
+
+
+def test_all_clients_that_have_a_file_are_listed_routed_and_restored(home: Path) -> None:
+    codex = home / ".codex" / "config.toml"
+    codex.parent.mkdir()
+    codex.write_text('# mine\n[mcp_servers.git]\ncommand = "npx"\n')
+    cursor = cursor_file(home, {"git": {"command": "npx"}, "notion": {"url": "https://n.test/mcp"}})
+    broken = home / ".gemini" / "settings.json"
+    broken.parent.mkdir()
+    broken.write_text("{")
+    before = [path.read_bytes() for path in (codex, cursor, broken)]
+
+    code, listed, _ = quick("gateway", "install", "--list")
+    rows = {line.split()[0]: line for line in listed.splitlines()}
+    assert code == 0 and set(rows) == set(CLIENTS)
+    assert (
+        "0 of 1 servers routed" in rows["codex"] and "no file" in rows["zed"] and "cannot be read" in rows["gemini-cli"]
+    )
+    code, said, warned = quick("gateway", "install", "--all", "--yes")
+    assert code == 2 and "settings.json:1: is not valid JSON" in warned, "a broken file is said, and the rest is done"
+    assert "If notion asks for a login: tersely gateway login https://n.test/mcp" in said
+    assert "2 of 2 servers routed" in quick("gateway", "install", "--list")[1]
+    assert codex.read_text().startswith('# mine\n[mcp_servers.git]\ncommand = "/')
+    quick("gateway", "install", "--all", "--undo", "--yes")
+    assert [path.read_bytes() for path in (codex, cursor, broken)] == before
+    assert "Which client?" in quick("gateway", "install")[2]
 
 
 @pytest.mark.parametrize(

@@ -14,17 +14,14 @@ from mcp.client import stdio
 
 from tersely.errors import ConfigError
 from tersely.settings.client_files import (
-    CLIENTS,
-    INHERITED,
-    Machine,
     Route,
     lost_variables,
     plan_routing,
     plan_undoing,
     read_file,
     replace_file,
-    user_file,
 )
+from tersely.settings.client_programs import CLIENTS, INHERITED, Machine, user_file
 from tersely.settings.files import parse_json
 
 HERE = Path("mcp.json")

@@ -6,6 +6,7 @@ import re
 import shutil
 import stat
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +16,13 @@ from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
 
 if TYPE_CHECKING:
-    from tersely.settings.client_files import ClientProgram, FileChange, Machine, Route
+    from tersely.settings.client_files import FileChange, Route
+    from tersely.settings.client_programs import ClientProgram, Machine
 
-CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "windsurf")
+CLIENTS = (
+    *("claude-desktop", "claude-code", "cursor", "vscode", "windsurf", "codex", "gemini-cli", "zed", "cline"),
+    *("opencode", "goose", "jetbrains"),
+)
 
 _IMPORTANT_VARIABLES = re.compile(
     r"(?i)token|key|secret|password|credential|_url$|_uri$|_host$|^(aws|azure|gcp|google|github|gitlab|docker|kube|pg|node|npm|python|java)"
@@ -29,11 +34,13 @@ _IRRELEVANT_VARIABLES = re.compile(
 
 
 @click.command()
-@click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT")
+@click.argument("client", type=click.Choice(CLIENTS), metavar="[CLIENT]", required=False)
+@click.option("--list", "listed", is_flag=True, help="Show the clients, their files and how many servers are routed.")
+@click.option("--all", "everything", is_flag=True, help="Change the files of all clients that are found.")
 @click.option(
     "--project",
     is_flag=True,
-    help="Change the file of the project in this folder (.mcp.json, .cursor/mcp.json, .vscode/mcp.json).",
+    help="Change the file of the project in this folder (.mcp.json, .cursor/mcp.json, .vscode/mcp.json …).",
 )
 @click.option(
     "--file",
@@ -64,7 +71,9 @@ _IRRELEVANT_VARIABLES = re.compile(
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--undo", is_flag=True, help="Restore every server as it was before.")
 def install(
-    client: str,
+    client: str | None,
+    listed: bool,
+    everything: bool,
     project: bool,
     named: Path | None,
     only: tuple[str, ...],
@@ -76,12 +85,14 @@ def install(
 ) -> None:
     """Route the servers of a client through the gateway.
 
-    CLIENT is claude-desktop, claude-code, cursor, vscode or windsurf.
+    CLIENT is claude-desktop, claude-code, cursor, vscode, windsurf, codex, gemini-cli, zed, cline, opencode, goose or
+    jetbrains.
 
     Shows the changes, asks, and saves a copy of the file beside it before writing. Comments and formatting are kept;
     secrets stay where they are. Run it again to route servers that were added since.
 
     \b
+    tersely gateway install --list
     tersely gateway install claude-desktop --dry-run
     tersely gateway install vscode --project
     tersely gateway install cursor --undo
@@ -89,63 +100,148 @@ def install(
     if not undo:  # a route to a gateway that cannot start would cut the client off from its servers
         check_extra("gateway install")
 
-    from tersely.settings import client_files as files
+    from tersely.errors import ConfigError
+    from tersely.settings.client_programs import CLIENTS as PROGRAMS
+    from tersely.settings.client_programs import Machine
     from tersely.settings.environment import process_environment
 
+    machine = Machine.here(sys.platform, Path.home(), process_environment())
+    if listed:
+        _list_clients(machine, project)
+        return
     if project and named:
         fail("--project and --file cannot be combined: give one of them.")
-    chosen = files.CLIENTS[client]
-    machine = files.Machine.here(sys.platform, Path.home(), process_environment())
-    path = _configuration_file(chosen, machine, project, named)
-    text = files.read_file(path)
-    copy = path.with_name(path.name + files.BACKUP)
-    backup = files.read_file(copy) if copy.is_file() else None
-    click.secho(f"{chosen.title} · {path}", bold=True)
-    if undo:
-        plan = files.plan_undoing(chosen, path, text, backup)
-    else:
+    if everything and (client or named):
+        fail("--all is for every client; leave CLIENT and --file out.")
+    if not everything and client is None:
+        fail(f"Which client? Give one of {', '.join(CLIENTS)}, or --all; --list shows what is here.")
+    job = _Installation(machine, project, named, only, skip, inherit, dry_run, yes, undo)
+    if client is not None:
+        job.run(PROGRAMS[client])
+        return
+    found = [one for one in PROGRAMS.values() if (path := _file_of(one, machine, project)) and path.is_file()]
+    if not found:
+        fail("No client has a file here. --list shows where they are expected.")
+    failures = []
+    for one in found:
+        try:
+            job.run(one)
+        except ConfigError as problem:  # one broken file must not keep the others from being changed
+            failures.append(str(problem))
+            click.secho(str(problem), fg="yellow", err=True)
+        click.echo()
+    if failures:
+        raise SystemExit(2)
+
+
+@dataclass(frozen=True)
+class _Installation:
+    """The options of one run of `install`."""
+
+    machine: Machine
+    project: bool
+    named: Path | None
+    only: tuple[str, ...]
+    skip: tuple[str, ...]
+    inherit: tuple[str, ...]
+    dry_run: bool
+    yes: bool
+    undo: bool
+
+    def run(self, client: ClientProgram) -> None:
+        """Change the file of one client."""
+        from tersely.settings import client_files as files
+
+        path = _configuration_file(client, self.machine, self.project, self.named)
+        text = files.read_file(path)
+        copy = path.with_name(path.name + files.BACKUP)
+        backup = files.read_file(copy) if copy.is_file() else None
+        click.secho(f"{client.title} · {path}", bold=True)
+        plan = files.plan_undoing(client, path, text, backup) if self.undo else self._routing(client, path, text)
+        _show(plan, self.undo)
+        if not plan.changed:
+            click.echo("Nothing to change." if not plan.left else "Nothing can be changed.")
+            return
+        if not self.undo and client.passes_environment:
+            _show_variables(plan, self.machine, self.inherit)
+        if not self._may_write(path):
+            return
+        if self.undo:
+            files.replace_file(path, plan.before, plan.after)
+            if not plan.left:
+                copy.unlink(missing_ok=True)
+            click.echo(f"{_servers(len(plan.changed))} restored. {client.restart}")
+            return
+        original = files.plan_undoing(client, path, text, backup).after
+        files.write_file(copy, original, permissions=stat.S_IMODE(path.stat().st_mode))
+        files.replace_file(path, plan.before, plan.after)
+        click.echo(f"{_servers(len(plan.changed))} routed through tersely. {client.restart}")
+        for name, url in plan.public:
+            click.echo(f"If {name} asks for a login: tersely gateway login {url}")
+        where = " --project" if self.project else f" --file {self.named}" if self.named else ""
+        undo = f"tersely gateway install {client.name}{where} --undo"
+        click.secho(f"Copy of the original: {copy} · to undo: {undo}", dim=True)
+
+    def _routing(self, client: ClientProgram, path: Path, text: str) -> FileChange:
+        from tersely.settings import client_files as files
+
         # A project file is shared with other machines, where tersely may have another path.
-        launcher = ["tersely"] if project else _launcher()
-        route = files.Route(launcher, inherit, only, skip, folder=Path.cwd() if project else None, home=machine.home)
-        plan = files.plan_routing(chosen, path, text, route)
+        launcher = ["tersely"] if self.project else _launcher()
+        folder = Path.cwd() if self.project else None
+        route = files.Route(launcher, self.inherit, self.only, self.skip, folder=folder, home=self.machine.home)
+        plan = files.plan_routing(client, path, text, route)
         _check_names(plan, route)
-    _show(plan, undo)
-    if not plan.changed:
-        click.echo("Nothing to change." if not plan.left else "Nothing can be changed.")
-        return
-    if not undo and chosen.passes_environment:
-        _show_variables(plan, machine, inherit)
-    if dry_run:
-        click.echo("Nothing was written (--dry-run).")
-        return
-    if not yes:
+        return plan
+
+    def _may_write(self, path: Path) -> bool:
+        if self.dry_run:
+            click.echo("Nothing was written (--dry-run).")
+            return False
+        if self.yes:
+            return True
         if not sys.stdin.isatty():
             fail("Standard input is not a terminal, so --yes is needed to write; --dry-run shows the changes.")
         if not click.confirm(f"Write {path.name}?", default=True):
             click.echo("Nothing was written.")
-            return
-    if undo:
-        files.replace_file(path, plan.before, plan.after)
-        if not plan.left:
-            copy.unlink(missing_ok=True)
-        click.echo(f"{_servers(len(plan.changed))} restored. {chosen.restart}")
-        return
-    original = files.plan_undoing(chosen, path, text, backup).after
-    files.write_file(copy, original, permissions=stat.S_IMODE(path.stat().st_mode))
-    files.replace_file(path, plan.before, plan.after)
-    click.echo(f"{_servers(len(plan.changed))} routed through tersely. {chosen.restart}")
-    for name, url in plan.public:
-        click.echo(f"If {name} asks for a login: tersely gateway login {url}")
-    where = " --project" if project else f" --file {named}" if named else ""
-    click.secho(f"Copy of the original: {copy} · to undo: tersely gateway install {client}{where} --undo", dim=True)
+            return False
+        return True
+
+
+def _list_clients(machine: Machine, project: bool) -> None:
+    from tersely.errors import ConfigError
+    from tersely.settings import client_files as files
+    from tersely.settings.client_programs import CLIENTS as PROGRAMS
+
+    width = max(map(len, PROGRAMS))
+    for client in PROGRAMS.values():
+        path = _file_of(client, machine, project)
+        if path is None:
+            state = "has no project files"
+        elif not path.is_file():
+            state = f"no file  {path}"
+        else:
+            try:
+                plan = files.plan_routing(client, path, files.read_file(path), files.Route(["tersely"]))
+                count = len(plan.settled) + len(plan.changed) + len(plan.left)
+                state = f"{len(plan.settled)} of {count} servers routed  {path}"
+            except ConfigError as problem:
+                state = f"cannot be read: {problem}"
+        click.echo(f"{client.name:<{width}}  {state}")
+
+
+def _file_of(client: ClientProgram, machine: Machine, project: bool) -> Path | None:
+    from tersely.settings.client_programs import user_file
+
+    if not project:
+        return user_file(client, machine)
+    return Path.cwd() / client.project if client.project else None
 
 
 def _configuration_file(client: ClientProgram, machine: Machine, project: bool, named: Path | None) -> Path:
-    from tersely.settings.client_files import user_file
-
     if named:
         return named if named.is_file() else fail(f"{named}: no such file.")
-    users, projects = user_file(client, machine), Path.cwd() / client.project if client.project else None
+    users, projects = _file_of(client, machine, False), _file_of(client, machine, True)
+    assert users is not None
     if project:
         if projects is None:
             fail(f"{client.title} has no project files; its file is {users}.")

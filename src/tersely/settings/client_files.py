@@ -21,150 +21,19 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import urlsplit
 
 from tersely.errors import ConfigError
 from tersely.masking.mask import mask
 from tersely.mcp.servers import is_inherited
-from tersely.settings.files import Document, Key, dotted, parse_json
-
-System = Literal["macos", "windows", "linux"]
+from tersely.settings.client_programs import ClientProgram, EntryKeys, Machine
+from tersely.settings.files import Document, Key, dotted, parse_json, parse_yaml
+from tersely.settings.toml_spans import parse_toml
 
 _LARGEST_FILE = 64 * 2**20
-_ADDRESSES = ("url", "serverUrl", "httpUrl")
 BACKUP = ".before-tersely"
 """Suffix of the backup that is written next to a file before it is changed."""
-
-_ON_WINDOWS = (
-    "APPDATA", "HOMEDRIVE", "HOMEPATH", "LOCALAPPDATA", "PATH", "PATHEXT",
-    "PROCESSOR_ARCHITECTURE", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE",
-)  # fmt: skip
-_ELSEWHERE = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
-INHERITED: Mapping[System, tuple[str, ...]] = {"windows": _ON_WINDOWS, "macos": _ELSEWHERE, "linux": _ELSEWHERE}
-"""Variables that a command behind the gateway always gets besides `NETWORK_VARIABLES`: the minimum of the MCP SDK."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClientProgram:
-    """A client's files and conventions. A test compares `docs/reference/clients.md` with this table."""
-
-    name: str
-    title: str
-    user: Mapping[System, str]
-    """The user's file, by system; `{home}`, `{appdata}` and `{config}` are folders of the user."""
-
-    project: str = ""
-    """The file in a project, if there is one."""
-
-    sections: tuple[tuple[str, ...], ...] = (("mcpServers",),)
-    """Where a file declares servers; `*` matches any key."""
-
-    url_key: str = "url"
-    passes_environment: bool = True
-    """Whether commands inherit the client's whole environment."""
-
-    restart: str
-    """How to make the client read its file again."""
-
-    source: str
-    """The documentation of the file."""
-
-    checked: str
-    """When this entry was last compared with the documentation."""
-
-
-def _same(path: str) -> dict[System, str]:
-    return {"macos": path, "windows": path, "linux": path}
-
-
-CLIENTS = {
-    client.name: client
-    for client in (
-        ClientProgram(
-            name="claude-desktop",
-            title="Claude Desktop",
-            user={
-                "macos": "{home}/Library/Application Support/Claude/claude_desktop_config.json",
-                "windows": "{appdata}/Claude/claude_desktop_config.json",
-                "linux": "{config}/Claude/claude_desktop_config.json",
-            },
-            passes_environment=False,
-            restart="Quit Claude Desktop and start it again.",
-            source="https://modelcontextprotocol.io/docs/develop/connect-local-servers",
-            checked="2026-11-15",
-        ),
-        ClientProgram(
-            name="claude-code",
-            title="Claude Code",
-            user=_same("{home}/.claude.json"),
-            project=".mcp.json",
-            sections=(("mcpServers",), ("projects", "*", "mcpServers")),
-            restart="Start a new session of Claude Code.",
-            source="https://code.claude.com/docs/en/mcp",
-            checked="2026-11-15",
-        ),
-        ClientProgram(
-            name="cursor",
-            title="Cursor",
-            user=_same("{home}/.cursor/mcp.json"),
-            project=".cursor/mcp.json",
-            restart="Switch the servers off and on under Settings → MCP, or restart Cursor.",
-            source="https://cursor.com/docs/mcp",
-            checked="2026-11-15",
-        ),
-        ClientProgram(
-            name="vscode",
-            title="VS Code",
-            user={
-                "macos": "{home}/Library/Application Support/Code/User/mcp.json",
-                "windows": "{appdata}/Code/User/mcp.json",
-                "linux": "{config}/Code/User/mcp.json",
-            },
-            project=".vscode/mcp.json",
-            sections=(("servers",),),
-            restart="Restart the servers with `MCP: List Servers`, or reload the window.",
-            source="https://code.visualstudio.com/docs/agents/reference/mcp-configuration",
-            checked="2026-11-15",
-        ),
-        ClientProgram(
-            name="windsurf",
-            title="Windsurf",
-            user=_same("{home}/.codeium/windsurf/mcp_config.json"),
-            url_key="serverUrl",
-            restart="Refresh the servers in Cascade's MCP panel.",
-            source="https://docs.windsurf.com/windsurf/cascade/mcp",
-            checked="2026-11-15",
-        ),
-    )
-}
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The operating system and the folders of the user."""
-
-    system: System
-    home: Path
-    appdata: Path
-    config: Path
-
-    @classmethod
-    def here(cls, platform: str, home: Path, environment: Mapping[str, str]) -> "Machine":
-        system: System = "macos" if platform == "darwin" else "windows" if platform == "win32" else "linux"
-        return cls(
-            system,
-            home,
-            appdata=Path(environment.get("APPDATA") or home / "AppData" / "Roaming"),
-            config=Path(environment.get("XDG_CONFIG_HOME") or home / ".config"),
-        )
-
-    def inherited(self) -> frozenset[str]:
-        return frozenset(INHERITED[self.system])
-
-
-def user_file(client: ClientProgram, machine: Machine) -> Path:
-    return Path(client.user[machine.system].format(home=machine.home, appdata=machine.appdata, config=machine.config))
 
 
 # Plans
@@ -194,6 +63,7 @@ class Route:
 class FileChange:
     """A planned change of a file. Nothing is written yet."""
 
+    client: ClientProgram
     path: Path
     before: str
     after: str
@@ -222,12 +92,15 @@ class FileChange:
 
         Only entries that change are shown: the rest of the file is private, and may be on one line.
         """
-        before, after = _parse(self.path, self.before), _parse(self.path, self.after)
-        pairs = [(_Member(before, self.before, key), _Member(after, self.after, key)) for key in self.keys]
-        secret = _secret_words([member for pair in pairs for member in pair])
+        before, after = _parse(self.client, self.path, self.before), _parse(self.client, self.path, self.after)
+        pairs = [
+            (_Entry(self.client, before, self.before, key), _Entry(self.client, after, self.after, key))
+            for key in self.keys
+        ]
+        secret = _secret_words([entry for pair in pairs for entry in pair])
         lines = [f"--- {self.path}", f"+++ {self.path}"] if pairs else []
         for old, new in pairs:
-            changes = difflib.unified_diff(old.shown(secret), new.shown(secret), lineterm="", n=3)
+            changes = difflib.unified_diff(_shown(old, secret), _shown(new, secret), lineterm="", n=3)
             lines.append(f"@@ line {before.line(old.key)}: {dotted(old.key)} @@")
             lines += [change for change in changes if not change.startswith(("---", "+++", "@@"))]
         return lines
@@ -239,14 +112,15 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
     Raises:
         ConfigError: The client could not read the file; names the file and, where possible, the line.
     """
-    document = _parse(path, text)
+    document = _parse(client, path, text)
     edits: list[_Edit] = []
     changed: list[Key] = []
     commands, public, settled, left = [], [], [], []
     for key in _entries(client, document):
         name = str(key[-1])
-        if is_ours(_at(document, key)):
-            more = _more_variables(document, key, route) if _wanted(name, route) else []
+        entry = _Entry(client, document, text, key)
+        if is_ours(entry.data):
+            more = _more_variables(entry, route) if _wanted(name, route) else []
             edits += more
             if more:
                 changed.append(key)
@@ -257,21 +131,21 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
             left.append((name, "not chosen"))
             continue
         try:
-            edits += _routed(client, document, text, key, route)
+            edits += _routed(entry, route)
         except _Unroutable as reason:
             left.append((name, str(reason)))
         else:
             changed.append(key)
-            entry = _at(document, key)
-            url = next((entry[one] for one in _ADDRESSES if one in entry), None)
+            url = _canonical(entry)["url"]
             if url is None:
                 commands.append(name)
-            elif not entry.get("headers") and not _is_local(url):
+            elif not entry.data.get(client.keys.headers) and not _is_local(url):
                 public.append((name, url))
     return FileChange(
+        client,
         path,
         text,
-        _edited(path, text, edits),
+        _edited(client, path, text, edits),
         tuple(changed),
         commands=tuple(commands),
         public=tuple(public),
@@ -286,30 +160,30 @@ def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | Non
     Raises:
         ConfigError: The client could not read the file.
     """
-    document = _parse(path, text)
-    original = _original(path, backup)
+    document = _parse(client, path, text)
+    original = _original(client, path, backup)
     edits: list[_Edit] = []
     changed: list[Key] = []
     settled, left = [], []
     for key in _entries(client, document):
         name = str(key[-1])
-        entry = _at(document, key)
-        earlier = _at(original, key) if original and key in original.spans else None
-        if not is_ours(entry) or (earlier is not None and is_ours(earlier)):
+        entry = _Entry(client, document, text, key)
+        earlier = _Entry(client, original, backup or "", key) if original and key in original.spans else None
+        if not is_ours(entry.data) or (earlier is not None and is_ours(earlier.data)):
             settled.append(name)
             continue
         try:
-            unwrapped = _unwrapped(client, entry)
-            if original and backup is not None and earlier is not None and _essence(earlier) == _essence(unwrapped):
-                start, end = original.spans[key]
-                edits.append(_Edit(*document.spans[key], backup[start:end]))
+            unwrapped = _unwrapped(entry)
+            if earlier is not None and _canonical(earlier) == unwrapped:
+                edits.append(_Edit(*entry.span(), earlier.written()))
             else:
-                edits += _unrouted(client, document, text, key)
+                edits += _unrouted(entry)
         except _Unroutable as reason:
             left.append((name, str(reason)))
         else:
             changed.append(key)
-    return FileChange(path, text, _edited(path, text, edits), tuple(changed), settled=tuple(settled), left=tuple(left))
+    after = _edited(client, path, text, edits)
+    return FileChange(client, path, text, after, tuple(changed), settled=tuple(settled), left=tuple(left))
 
 
 def is_ours(entry: object) -> bool:
@@ -349,6 +223,8 @@ def _entries(client: ClientProgram, document: Document) -> Iterator[Key]:
         raise ConfigError(f"{document.path}:1: is not a configuration of {client.title}: a JSON object is expected.")
     found = False
     for section in client.sections:
+        if found and client.first_section:
+            break
         for key in _matching(document.data, section):
             found = True
             servers = _at(document, key)
@@ -358,10 +234,13 @@ def _entries(client: ClientProgram, document: Document) -> Iterator[Key]:
                 )
             yield from ((*key, name) for name in servers)
     if not found:
-        wanted = client.sections[0][-1]
-        other = {"servers": "mcpServers", "mcpServers": "servers"}[wanted]
-        hint = f" It has {other!r}, which {client.title} does not read." if other in document.data else ""
+        wanted = client.sections[-1][0] if client.first_section else client.sections[0][-1]
+        others = [name for name in _SECTIONS if name in document.data and name != wanted]
+        hint = f" It has {others[0]!r}, which {client.title} does not read." if others else ""
         raise ConfigError(f"{document.path}: declares no servers: there is no {wanted!r} in it.{hint}")
+
+
+_SECTIONS = ("mcpServers", "servers", "mcp_servers", "context_servers", "extensions", "mcp")
 
 
 def _matching(data: object, section: tuple[str, ...], inside: Key = ()) -> Iterator[Key]:
@@ -385,110 +264,110 @@ def _wanted(name: str, route: Route) -> bool:
     return not route.only or any(fnmatchcase(name, pattern) for pattern in route.only)
 
 
-def _routed(client: ClientProgram, document: Document, text: str, key: Key, route: Route) -> list[_Edit]:
-    entry = _at(document, key)
-    if not isinstance(entry, dict):
-        raise _Unroutable("is not a JSON object")
-    addresses = [name for name in _ADDRESSES if name in entry]
-    if ("command" in entry) + len(addresses) != 1:
+def _routed(entry: "_Entry", route: Route) -> list[_Edit]:
+    data, keys = entry.data, entry.keys
+    if not isinstance(data, dict):
+        raise _Unroutable("is not a JSON object" if entry.document.syntax == "json" else "is not a table of settings")
+    addresses = [name for name in keys.urls if name in data]
+    if (keys.command in data) + len(addresses) != 1:
         raise _Unroutable("has no command and no address" if not addresses else "has several commands or addresses")
-    if "command" in entry:
-        return _routed_command(document, text, key, entry, route)
-    return _routed_address(document, text, key, entry, addresses[0], route)
+    return _routed_address(entry, addresses[0], route) if addresses else _routed_command(entry, route)
 
 
-def _routed_command(document: Document, text: str, key: Key, entry: Mapping[str, Any], route: Route) -> list[_Edit]:
-    arguments = entry.get("args", [])
-    if not isinstance(entry["command"], str) or not entry["command"]:
+def _routed_command(entry: "_Entry", route: Route) -> list[_Edit]:
+    data, keys = entry.data, entry.keys
+    arguments = data.get(keys.args, []) if keys.args else data[keys.command]
+    if keys.args and (not isinstance(data[keys.command], str) or not data[keys.command]):
         raise _Unroutable("its command is not a string")
     if not isinstance(arguments, list) or not all(isinstance(item, str) for item in arguments):
-        raise _Unroutable("its args are not a list of strings")
-    if entry.get("sandboxEnabled") or entry.get("sandbox"):
+        raise _Unroutable(f"its {keys.args or keys.command} are not a list of strings")
+    if not keys.args and not arguments:
+        raise _Unroutable("its command is empty")
+    if data.get("sandboxEnabled") or data.get("sandbox"):
         raise _Unroutable("runs in the client's sandbox, where results cannot be stored")
-    variables = [*_variables(entry), *_variables_in_file(entry, route), *route.inherit]
-    words = [*route.launcher[1:], "gateway", "--name", _name(key)]
+    variables = [*_variables(entry), *_variables_in_file(data, route), *route.inherit]
+    words = [*route.launcher[1:], "gateway", "--name", _name(entry.key)]
     for variable in dict.fromkeys(variables):
         words += ["--inherit-env", variable]
-    start, end = document.spans[(*key, "command")]
+    if not keys.args:
+        return [entry.items_inserted(keys.command, 0, [*map(_json, (route.launcher[0], *words, "--"))])]
     # The command as written, with its escapes.
-    items = [*map(_json, [*words, "--"]), text[start:end]]
-    edits = [_Edit(start, end, _json(route.launcher[0]))]
-    if "args" not in entry:
-        edits.append(
-            _Edit(end, end, f",{_gap(document, text, (*key, 'command'))}{_json('args')}: [{', '.join(items)}]")
-        )
-    elif not arguments:
-        opening = document.spans[(*key, "args")][0] + 1
-        edits.append(_Edit(opening, opening, ", ".join(items)))
+    items = [*map(_json, [*words, "--"]), entry.written(keys.command)]
+    edits = [_Edit(*entry.span(keys.command), _json(route.launcher[0]))]
+    if keys.args in data:
+        edits.append(entry.items_inserted(keys.args, 0, items))
     else:
-        first = document.spans[(*key, "args", 0)][0]
-        gap = _gap_before(text, first, document.spans[(*key, "args")][0])
-        edits.append(_Edit(first, first, f"{', '.join(items)},{gap}"))
+        edits.append(entry.member_added(keys.command, keys.args, f"[{', '.join(items)}]"))
     return edits
 
 
-def _routed_address(
-    document: Document, text: str, key: Key, entry: Mapping[str, Any], url: str, route: Route
-) -> list[_Edit]:
-    headers = entry.get("headers", {})
-    if not isinstance(entry[url], str):
+def _routed_address(entry: "_Entry", url: str, route: Route) -> list[_Edit]:
+    data, keys, key = entry.data, entry.keys, entry.key
+    headers = data.get(keys.headers) or {}
+    if not isinstance(data[url], str):
         raise _Unroutable("its address is not a string")
-    if not re.match(r"(?i)https?://|\$\{", entry[url]):
+    if not re.match(r"(?i)https?://|\$\{", data[url]):
         raise _Unroutable("its address is neither http nor https")
     if not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
         raise _Unroutable("its headers do not map names to strings")
-    for login in ("oauth", "auth", "headersHelper"):
-        if entry.get(login):
+    for login in keys.logins:
+        if data.get(login) or (login in data and not keys.args):
             raise _Unroutable(f"signs in through the client ({login}), which only the client can do")
-    if headers and "env" in entry:
+    if headers and keys.env in data:
         raise _Unroutable("has both headers and env; a routed entry can have only one of them")
-    if _holds_a_key(entry[url]) and not _is_named(key, route):
+    if _holds_a_key(data[url]) and not _is_named(key, route):
         raise _Unroutable(
             "its address seems to contain a key, which other processes could read on our command line; "
             f"if that is acceptable, add --only {_name(key)}"
         )
     words = [*route.launcher[1:], "gateway", "--name", _name(key), "--upstream"]
-    options = ["--sse"] if str(entry.get("type", "")).lower() == "sse" else []
+    kind = str(data.get("type", "")).lower()
+    is_sse = kind == "sse" or (url in keys.sse_urls and not kind and data[url].rstrip("/").endswith("/sse"))
+    options = ["--sse"] if is_sse else []
     edits: list[_Edit] = []
     for header, variable in _header_variables(headers).items():
         options += ["--header-from", f"{header}={variable}"]
-        edits.append(_Edit(*document.names[(*key, "headers", header)], _json(variable)))
+        edits.append(entry.renamed((keys.headers, header), variable))
     if headers:
-        edits.append(_Edit(*document.names[(*key, "headers")], _json("env")))
-    if "type" in entry:
-        edits.append(_Edit(*document.spans[(*key, "type")], _json("stdio")))
-    start, end = document.spans[(*key, url)]
-    items = [*map(_json, words), text[start:end], *map(_json, options)]
-    edits.append(_Edit(*document.names[(*key, url)], _json("command")))
-    edits.append(
-        _Edit(
-            start,
-            end,
-            f"{_json(route.launcher[0])},{_gap(document, text, (*key, url))}{_json('args')}: [{', '.join(items)}]",
-        )
-    )
+        edits.append(entry.renamed((keys.headers,), keys.env))
+    if "type" in data:
+        edits.append(_Edit(*entry.span("type"), _json(keys.stdio)))
+    items = [*map(_json, words), entry.written(url), *map(_json, options)]
+    edits.append(entry.renamed((url,), keys.command))
+    if not keys.args:
+        edits.append(_Edit(*entry.span(url), f"[{', '.join([_json(route.launcher[0]), *items])}]"))
+        return edits
+    edits.append(_Edit(*entry.span(url), _json(route.launcher[0])))
+    edits.append(entry.member_added(url, keys.args, f"[{', '.join(items)}]"))
     return edits
 
 
-def _more_variables(document: Document, key: Key, route: Route) -> list[_Edit]:
+def _more_variables(entry: "_Entry", route: Route) -> list[_Edit]:
     """Add `--inherit-env` for variables that a routed entry does not pass on yet."""
-    entry = _at(document, key)
-    words = _own_words(entry)
+    words = _own_words(entry.data)
     if not words or "--" not in words:
         return []
     at = words.index("--")
     passed = {value for option, value in pairwise(words[:at]) if option == "--inherit-env"}
     missing = [name for name in dict.fromkeys(route.inherit) if name not in passed]
-    place = document.spans[(*key, "args", len(entry["args"]) - len(words) + at)][0]
-    text = "".join(f"{_json('--inherit-env')}, {_json(name)}, " for name in missing)
-    return [_Edit(place, place, text)] if missing else []
+    arguments = entry.keys.args or entry.keys.command
+    items = [_json(word) for name in missing for word in ("--inherit-env", name)]
+    number = len(entry.data[arguments]) - len(words) + at
+    return [entry.items_inserted(arguments, number, items)] if missing else []
 
 
-def _variables(entry: Mapping[str, Any]) -> list[str]:
-    given = entry.get("env", {})
+def _variables(entry: "_Entry") -> list[str]:
+    given = entry.data.get(entry.keys.env) or {}
     if not isinstance(given, dict):
         raise _Unroutable("its env is not a JSON object")
-    return [name for name, value in given.items() if value is not None]
+    named = [name for name, value in given.items() if value is not None]
+    for group in entry.keys.variables:
+        for one in entry.data.get(group) or ():
+            name = one.get("name") if isinstance(one, dict) else one
+            if not isinstance(name, str):
+                raise _Unroutable(f"its {group} are not names of variables")
+            named.append(name)
+    return named
 
 
 def _variables_in_file(entry: Mapping[str, Any], route: Route) -> list[str]:
@@ -553,8 +432,9 @@ def _own_words(entry: object) -> list[str] | None:
     """The arguments after `tersely gateway` in a routed entry; None for other entries."""
     if not isinstance(entry, Mapping):
         return None
+    command = entry.get("command", entry.get("cmd"))
     arguments = entry.get("args", [])
-    words = [entry.get("command"), *(arguments if isinstance(arguments, list) else [])]
+    words = command if isinstance(command, list) else [command, *(arguments if isinstance(arguments, list) else [])]
     for at, word in enumerate(words[:-1]):
         if word == "--" or not isinstance(word, str):
             return None
@@ -563,20 +443,37 @@ def _own_words(entry: object) -> list[str] | None:
     return None
 
 
-def _unwrapped(client: ClientProgram, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """The entry as it was before it was routed."""
-    words = _own_words(entry)
+def _canonical(entry: "_Entry") -> dict[str, Any]:
+    """The parts of an entry that decide how the server is reached."""
+    data, keys = entry.data, entry.keys
+    if not isinstance(data, Mapping):
+        return {}
+    command = data.get(keys.command)
+    words = command if isinstance(command, list) else [command, *(data.get(keys.args) or [])] if command else []
+    return {
+        "words": words,
+        "env": data.get(keys.env) or {},
+        "url": next((data[name] for name in keys.urls if name in data), None),
+        "headers": data.get(keys.headers) or {},
+    }
+
+
+def _unwrapped(entry: "_Entry") -> dict[str, Any]:
+    """The entry as it was before it was routed, in the form of `_canonical`."""
+    words = _own_words(entry.data)
     assert words is not None
+    given = entry.data.get(entry.keys.env) or {}
     if "--" in words:
-        command, *arguments = words[words.index("--") + 1 :] or [""]
-        return {"command": command, "args": arguments, "env": entry.get("env", {})}
+        command = words[words.index("--") + 1 :]
+        return {"words": command, "env": given, "url": None, "headers": entry.data.get(entry.keys.headers) or {}}
     if "--upstream" in words[:-1]:
         headers = {variable: header for header, variable in _header_options(words)}
-        given = entry.get("env", {})
         if headers and (not isinstance(given, dict) or set(given) - set(headers)):
             raise _Unroutable("has variables that are not headers; restore it by hand")
         return {
-            client.url_key: words[words.index("--upstream") + 1],
+            "words": [],
+            "env": {} if headers else given,
+            "url": words[words.index("--upstream") + 1],
             "headers": {headers[name]: value for name, value in given.items()} if headers else {},
         }
     raise _Unroutable("starts the gateway with its own file; restore it by hand")
@@ -589,85 +486,149 @@ def _header_options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield header, variable
 
 
-def _essence(entry: object) -> object:
-    """The parts of an entry that decide how the server is reached."""
-    if not isinstance(entry, Mapping):
-        return None
-    url = next((entry[name] for name in _ADDRESSES if name in entry), None)
-    return (entry.get("command"), entry.get("args") or [], entry.get("env") or {}, url, entry.get("headers") or {})
-
-
-def _unrouted(client: ClientProgram, document: Document, text: str, key: Key) -> list[_Edit]:
-    entry = _at(document, key)
-    words = _own_words(entry)
+def _unrouted(entry: "_Entry") -> list[_Edit]:
+    data, keys = entry.data, entry.keys
+    words = _own_words(data)
     assert words is not None
-    offset = len(entry["args"]) - len(words)
+    arguments = keys.args or keys.command
+    offset = len(data[arguments]) - len(words)
     if "--" in words:
         at = offset + words.index("--") + 1
-        if at >= len(entry["args"]):
+        if at >= len(data[arguments]):
             raise _Unroutable("has no command after `--`; restore it by hand")
-        start, end = document.spans[(*key, "args", at)]
-        first = document.spans[(*key, "args", 0)][0]
-        rest = document.spans[(*key, "args", at + 1)][0] if at + 1 < len(entry["args"]) else end
-        return [_Edit(*document.spans[(*key, "command")], text[start:end]), _Edit(first, rest, "")]
-    start, end = document.spans[(*key, "args", offset + words.index("--upstream") + 1)]
-    edits = [
-        _Edit(*document.names[(*key, "command")], _json(client.url_key)),
-        _Edit(*document.spans[(*key, "command")], text[start:end]),
-        _removed(document, key, "args"),
-    ]
-    headers = list(_header_options(words))
-    if headers and "env" in entry:
-        edits.append(_Edit(*document.names[(*key, "env")], _json("headers")))
-        edits += [
-            _Edit(*document.names[(*key, "env", variable)], _json(header))
-            for header, variable in headers
-            if variable in entry["env"]
+        if not keys.args:
+            return [entry.items_removed(arguments, at)]
+        return [
+            _Edit(*entry.span(keys.command), entry.written(arguments, at)),
+            entry.items_removed(arguments, at + 1),
         ]
-    if "type" in entry:
-        edits.append(_Edit(*document.spans[(*key, "type")], _json("sse" if "--sse" in words else "http")))
+    address = entry.written(arguments, offset + words.index("--upstream") + 1)
+    edits = [entry.renamed((keys.command,), keys.url), _Edit(*entry.span(keys.command), address)]
+    if keys.args:
+        edits.append(entry.member_removed(keys.args))
+    headers = list(_header_options(words))
+    if headers and keys.env in data:
+        edits.append(entry.renamed((keys.env,), keys.headers))
+        edits += [
+            entry.renamed((keys.env, variable), header) for header, variable in headers if variable in data[keys.env]
+        ]
+    if "type" in data:
+        edits.append(_Edit(*entry.span("type"), _json(keys.sse if "--sse" in words else keys.http)))
     return edits
 
 
-def _removed(document: Document, key: Key, name: str) -> _Edit:
-    """Remove a member of an object, with its comma."""
-    siblings = sorted(document.names[(*key, other)][0] for other in _at(document, key))
-    start, end = document.names[(*key, name)][0], document.spans[(*key, name)][1]
-    later = [sibling for sibling in siblings if sibling > start]
-    if later:
-        return _Edit(start, later[0], "")
-    earlier = [
-        document.spans[(*key, other)][1] for other in _at(document, key) if document.names[(*key, other)][0] < start
-    ]
-    return _Edit(max(earlier, default=start), end, "")
-
-
-def _original(path: Path, backup: str | None) -> Document | None:
+def _original(client: ClientProgram, path: Path, backup: str | None) -> Document | None:
     if backup is None:
         return None
     with suppress(ConfigError):
-        return _parse(path, backup)
+        return _parse(client, path, backup)
     return None
 
 
 # Text
 
 
-def _parse(path: Path, text: str) -> Document:
+def _parse(client: ClientProgram, path: Path, text: str) -> Document:
+    if client.syntax == "toml":
+        return parse_toml(path, text)
+    if client.syntax == "yaml":
+        return parse_yaml(path, text)
     # A byte order mark is not part of the JSON; a blank in its place keeps all positions.
     return parse_json(path, f" {text[1:]}" if text.startswith("\ufeff") else text)
 
 
 def _json(value: str) -> str:
+    """A string as JSON writes it, which YAML and TOML read as well."""
     return json.dumps(value, ensure_ascii=False)
 
 
-def _gap(document: Document, text: str, key: Key) -> str:
-    """The whitespace before this member: a line break with indentation, or a blank."""
-    return _gap_before(text, document.names[key][0], document.spans[key[:-1]][0])
+@dataclass(frozen=True)
+class _Entry:
+    """One server in the text of a file, and how to change it there."""
+
+    client: ClientProgram
+    document: Document
+    text: str
+    key: Key
+
+    @property
+    def data(self) -> Any:
+        return _at(self.document, self.key)
+
+    @property
+    def keys(self) -> EntryKeys:
+        return self.client.keys
+
+    def span(self, *place: str | int) -> tuple[int, int]:
+        return self._found(self.document.spans, place)
+
+    def name(self, *place: str | int) -> tuple[int, int]:
+        return self._found(self.document.names, place)
+
+    def _found(self, places: Mapping[Key, tuple[int, int]], place: Key) -> tuple[int, int]:
+        try:
+            return places[(*self.key, *place)]
+        except KeyError:
+            raise _Unroutable("is written in a form that cannot be edited safely; change it by hand") from None
+
+    def written(self, *place: str | int) -> str:
+        return self.text[slice(*self.span(*place))]
+
+    def renamed(self, place: Key, name: str) -> _Edit:
+        is_bare = self.document.syntax != "json" and re.fullmatch(r"[A-Za-z0-9_-]+", name)
+        return _Edit(*self.name(*place), name if is_bare else _json(name))
+
+    def items_inserted(self, name: str, number: int, items: Sequence[str]) -> _Edit:
+        """Insert items into a list, before the one with this number."""
+        if not self.data[name]:
+            opening = self.span(name)[0] + 1
+            return _Edit(opening, opening, ", ".join(items))
+        start = self.span(name, number)[0]
+        if (*self.key, name) in self.document.blocks:
+            dash = self.text.rindex("-", 0, start)
+            indent = self.text[self.text.rfind("\n", 0, dash) + 1 : dash]
+            return _Edit(dash, dash, "".join(f"- {item}\n{indent}" for item in items))
+        gap = _gap_before(self.text, start, self.span(name)[0])
+        return _Edit(start, start, f"{', '.join(items)},{gap}")
+
+    def items_removed(self, name: str, until: int) -> _Edit:
+        """Remove the items of a list before the one with this number."""
+        is_all = until >= len(self.data[name])
+        if (*self.key, name) in self.document.blocks:
+            if is_all:
+                return _Edit(*self.span(name), "[]")
+            first, rest = (self.text.rindex("-", 0, self.span(name, number)[0]) for number in (0, until))
+            return _Edit(first, rest, "")
+        first = self.span(name, 0)[0]
+        return _Edit(first, self.span(name, until - 1)[1] if is_all else self.span(name, until)[0], "")
+
+    def member_added(self, after: str, name: str, value: str) -> _Edit:
+        end = self.span(after)[1]
+        sign = {"json": f"{_json(name)}: ", "yaml": f"{name}: ", "toml": f"{name} = "}[self.document.syntax]
+        if self.key not in self.document.blocks:
+            gap = _gap_before(self.text, self.name(after)[0], self.span()[0])
+            return _Edit(end, end, f",{gap}{sign}{value}")
+        # On a line of its own, after the comment that may follow the value.
+        start = self.name(after)[0]
+        indent = " " * (start - self.text.rfind("\n", 0, start) - 1)
+        end = next((found.start() for found in re.finditer(r"\r?\n", self.text[end:])), len(self.text) - end) + end
+        ending = "\r\n" if self.text[end : end + 1] == "\r" else "\n"
+        return _Edit(end, end, f"{ending}{indent}{sign}{value}")
+
+    def member_removed(self, name: str) -> _Edit:
+        """Remove a member, with its comma or its line."""
+        start, end = self.name(name)[0], self.span(name)[1]
+        if self.key in self.document.blocks:
+            line = max(0, self.text.rfind("\n", 0, start))
+            return _Edit(line - (self.text[line - 1 : line] == "\r"), end, "")
+        others = [other for other in self.data if other != name and (*self.key, other) in self.document.names]
+        if later := [self.name(other)[0] for other in others if self.name(other)[0] > start]:
+            return _Edit(start, min(later), "")
+        return _Edit(max((self.span(other)[1] for other in others), default=start), end, "")
 
 
 def _gap_before(text: str, at: int, opening: int) -> str:
+    """The whitespace before a member: a line break with indentation, or a blank."""
     line = text.rfind("\n", 0, at)
     before = text[line + 1 : at]
     if line < opening or before.strip():
@@ -675,60 +636,52 @@ def _gap_before(text: str, at: int, opening: int) -> str:
     return ("\r\n" if text[line - 1 : line] == "\r" else "\n") + before
 
 
-def _edited(path: Path, text: str, edits: Sequence[_Edit]) -> str:
+def _edited(client: ClientProgram, path: Path, text: str, edits: Sequence[_Edit]) -> str:
     pieces: list[str] = []
     at = 0
     for edit in sorted(edits):
         pieces += (text[at : edit.start], edit.text)
         at = edit.end
     edited = "".join((*pieces, text[at:]))
-    _parse(path, edited)  # Never write a file that the client cannot read.
+    _parse(client, path, edited)  # Never write a file that the client cannot read.
     return edited
 
 
-@dataclass(frozen=True)
-class _Member:
-    """An entry with its name, as written."""
-
-    document: Document
-    text: str
-    key: Key
-
-    def words(self) -> list[tuple[int, int]]:
-        """The spans of its arguments and addresses."""
-        entry = _at(self.document, self.key)
-        arguments = entry.get("args", [])
-        places = [("args", number) for number in range(len(arguments))] if isinstance(arguments, list) else []
-        return [
-            self.document.spans[(*self.key, *place)]
-            for place in [*places, *((name,) for name in _ADDRESSES if name in entry)]
-        ]
-
-    def shown(self, secret: Collection[str] = ()) -> list[str]:
-        """Its lines without the values of variables and headers and without `secret`; references (`${…}`) are kept."""
-        entry = _at(self.document, self.key)
-        hidden = [span for span in self.words() if self.text[slice(*span)] in secret]
-        for group in ("env", "headers"):
-            for name in entry[group] if isinstance(entry.get(group), dict) else ():
-                span = self.document.spans[(*self.key, group, name)]
-                if not re.fullmatch(r'"(?:Bearer )?\$\{[^{}"]*\}"', self.text[slice(*span)]):
-                    hidden.append(span)
-        start, end = self.document.names[self.key][0], self.document.spans[self.key][1]
-        while start and self.text[start - 1] in " \t":
-            start -= 1
-        pieces: list[str] = []
-        for one, other in sorted(hidden):
-            pieces += (self.text[start:one], '"…"')
-            start = other
-        return "".join((*pieces, self.text[start:end])).splitlines()
+def _words_of(entry: _Entry) -> list[tuple[int, int]]:
+    """The spans of its arguments and addresses."""
+    data, keys = entry.data, entry.keys
+    places: list[Key] = [(name,) for name in keys.urls if name in data]
+    for name in (keys.command, keys.args):
+        if isinstance(data.get(name), list):
+            places += [(name, number) for number in range(len(data[name]))]
+    return [entry.span(*place) for place in places]
 
 
-def _secret_words(members: Sequence[_Member]) -> set[str]:
+def _shown(entry: _Entry, secret: Collection[str] = ()) -> list[str]:
+    """Its lines without the values of variables and headers and without `secret`; references (`${…}`) are kept."""
+    hidden = [span for span in _words_of(entry) if entry.text[slice(*span)] in secret]
+    for group in (entry.keys.env, entry.keys.headers):
+        given = entry.data.get(group)
+        for name in given if isinstance(given, dict) else ():
+            span = entry.span(group, name)
+            if not re.fullmatch(r'"(?:Bearer )?\$\{[^{}"]*\}"', entry.text[slice(*span)]):
+                hidden.append(span)
+    start, end = min(entry.name()[0], entry.span()[0]), entry.span()[1]
+    while start and entry.text[start - 1] in " \t":
+        start -= 1
+    pieces: list[str] = []
+    for one, other in sorted(hidden):
+        pieces += (entry.text[start:one], '"…"')
+        start = other
+    return "".join((*pieces, entry.text[start:end])).splitlines()
+
+
+def _secret_words(entries: Sequence[_Entry]) -> set[str]:
     """Arguments and addresses, as written, in which the masker finds a secret. They are masked together, because an
     option such as `--token` marks the word after it.
     """
-    words = {member.text[slice(*span)] for member in members for span in member.words()}
-    shown = "\n".join(line for member in members for line in member.shown())
+    words = {entry.text[slice(*span)] for entry in entries for span in _words_of(entry)}
+    shown = "\n".join(line for entry in entries for line in _shown(entry))
     masked = mask(shown)
     return {word for word in words if not _is_our_word(word) and masked.count(word) < shown.count(word)}
 

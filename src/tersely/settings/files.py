@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import yaml
 from pydantic import AliasChoices, BaseModel, ValidationError
@@ -64,10 +64,14 @@ class Document:
     data: Any
     lines: Mapping[Key, int]
     spans: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    """Of JSON: where the value of each key begins and ends in the text."""
+    """Where the value of each key begins and ends in the text."""
 
     names: Mapping[Key, tuple[int, int]] = field(default_factory=dict)
-    """Of JSON: where each key itself begins and ends, with its quotes."""
+    """Where each key itself begins and ends, with its quotes."""
+
+    syntax: Literal["json", "yaml", "toml"] = "json"
+    blocks: Collection[Key] = frozenset()
+    """Keys whose members have lines of their own: tables of TOML, and mappings and lists of YAML without brackets."""
 
     def line(self, key: Key) -> int:
         """The line of a key; of a missing key, the line of its parent."""
@@ -382,9 +386,19 @@ def parse_json(path: Path, text: str) -> Document:
     return _parsed(path, _Json(path, text))
 
 
+def parse_yaml(path: Path, text: str) -> Document:
+    """Parse YAML; `path` is for messages.
+
+    Raises:
+        ConfigError: The text cannot be parsed, or contains a key twice.
+    """
+    return _parsed(path, _Yaml(path, text))
+
+
 def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
     data = reader.read()
-    document = Document(path, data, reader.lines, reader.spans, reader.names)
+    syntax: Literal["json", "yaml"] = "json" if isinstance(reader, _Json) else "yaml"
+    document = Document(path, data, reader.lines, reader.spans, reader.names, syntax, reader.blocks)
     twice = ConfigProblems(document)
     for key, line in reader.twice:
         twice.add(key, f"is a duplicate; first declared in line {document.line(key)}", line=line)
@@ -398,6 +412,7 @@ class _Yaml:
         self.lines: dict[Key, int] = {}
         self.spans: dict[Key, tuple[int, int]] = {}
         self.names: dict[Key, tuple[int, int]] = {}
+        self.blocks: set[Key] = set()
         self.twice: list[tuple[Key, int]] = []
 
     def read(self) -> Any:
@@ -423,6 +438,9 @@ class _Yaml:
         if len(key) > _DEEPEST:
             raise ConfigError(f"{self.path}:{node.start_mark.line + 1}: is nested more than {_DEEPEST} deep.")
         self.lines.setdefault(key, node.start_mark.line + 1)
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+            self.blocks.add(key)
+        self.spans[key] = (node.start_mark.index, _end(node))
         if isinstance(node, yaml.SequenceNode):
             return [self._value(loader, inner, (*key, number)) for number, inner in enumerate(node.value)]
         if not isinstance(node, yaml.MappingNode):
@@ -438,11 +456,25 @@ class _Yaml:
                 if name in written:
                     self.twice.append((inside, name_node.start_mark.line + 1))
                 written.add(name)
+                if inner.start_mark.index > name_node.start_mark.index:  # not an alias
+                    self.names[inside] = (name_node.start_mark.index, name_node.end_mark.index)
             self.lines[inside] = (
                 self.lines[inside] if name in written and inside in self.lines else name_node.start_mark.line + 1
             )
             mapping[name] = self._value(loader, inner, inside)
+            if inside not in self.names:
+                # An alias or a merged mapping: its text belongs to another key, too.
+                for place in [one for one in self.spans if one[: len(inside)] == inside]:
+                    del self.spans[place]
         return mapping
+
+
+def _end(node: yaml.Node) -> int:
+    """Where a node ends; a block ends with its last value, not with the comments after it."""
+    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
+        return int(node.end_mark.index)
+    last = node.value[-1]
+    return _end(last[1] if isinstance(last, tuple) else last)
 
 
 class _Json:
@@ -453,6 +485,7 @@ class _Json:
         self.lines: dict[Key, int] = {}
         self.spans: dict[Key, tuple[int, int]] = {}
         self.names: dict[Key, tuple[int, int]] = {}
+        self.blocks: set[Key] = set()
         self.twice: list[tuple[Key, int]] = []
         self._at = 0
         self._breaks = [found.start() for found in re.finditer("\n", text)]
