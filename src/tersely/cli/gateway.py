@@ -15,7 +15,8 @@ from tersely.cli.gateway_login import login, logout
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tersely.mcp.servers import Server
     from tersely.settings.model import Settings
@@ -91,14 +92,21 @@ def gateway(
         fail("--host, --port and --stateless need --http; without it the gateway uses standard input and output.")
     from tersely.settings.model import GATEWAY, Settings, find_file
 
-    servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
     # With stdio the client chose the current folder; a tersely.yaml in it may belong to any project.
-    settings = Settings.load(None, find_file(here=http), sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
-    check_providers(servers, settings.llm_providers)
+    file = find_file(here=http)
+
+    def load() -> tuple[Settings, tuple[Server, ...]]:
+        servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
+        settings = Settings.load(None, file, sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
+        check_providers(servers, settings.llm_providers)
+        return settings, servers
+
+    settings, servers = load()
     if llm and not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}.")
+    watched = [path for path in (upstreams["config"], file) if path is not None]
     try:
-        _run(settings, servers, http=http, stateless=stateless, strict=strict, models=llm)
+        _run(settings, servers, load, watched, http=http, stateless=stateless, strict=strict, models=llm)
     except OSError as error:
         if not http:
             raise
@@ -111,7 +119,15 @@ def gateway(
 
 
 def _run(
-    settings: Settings, servers: Sequence[Server], *, http: bool, stateless: bool, strict: bool, models: bool
+    settings: Settings,
+    servers: Sequence[Server],
+    load: Callable[[], tuple[Settings, Sequence[Server]]],
+    watched: Sequence[Path],
+    *,
+    http: bool,
+    stateless: bool,
+    strict: bool,
+    models: bool,
 ) -> None:
     import logging
 
@@ -120,6 +136,7 @@ def _run(
     from tersely.cpu.run import LARGE, cpu_workers
     from tersely.logging_setup import configure_logging
     from tersely.servers.gateway import serving
+    from tersely.servers.gateway.reload import reloading
 
     configure_logging(serving.SERVICE_ID, settings.log_level)
     logger = logging.getLogger("tersely.gateway")
@@ -139,7 +156,8 @@ def _run(
             serving.running_gateway(settings, servers, strict=strict, models=models) as running,
         ):
             announce("stdio")
-            await serving.serve_stdio(running)
+            async with reloading(running, load, watched):
+                await serving.serve_stdio(running)
 
     async def run_http() -> None:
         from tersely.http.auth import refuse_open
@@ -168,13 +186,14 @@ def _run(
                 max_body_bytes=options.max_body_bytes,
                 stateless=stateless,
             )
-            await serve_http(
-                app,
-                host=options.host,
-                port=settings.gateway.port,
-                on_ready=lambda address: announce(f"{address}/mcp"),
-                trust_proxy_headers=True,
-            )
+            async with reloading(running, load, watched, verifier):
+                await serve_http(
+                    app,
+                    host=options.host,
+                    port=settings.gateway.port,
+                    on_ready=lambda address: announce(f"{address}/mcp"),
+                    trust_proxy_headers=True,
+                )
 
     anyio.run(run_http if http else run_stdio)
 

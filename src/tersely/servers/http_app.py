@@ -33,6 +33,10 @@ class BearerTokens(TokenVerifier):
         super().__init__()
         self._digests = dict(digests)
 
+    def replace(self, digests: Mapping[str, bytes]) -> None:
+        """Accept these tokens from now on."""
+        self._digests = dict(digests)
+
     async def verify_token(self, token: str) -> AccessToken | None:
         owner = find_token_owner(token.encode(), self._digests.items())
         return None if owner is None else AccessToken(token="", client_id=owner, scopes=[])

@@ -116,6 +116,7 @@ class Connection:
         self.server = server
         self._environment = environment
         self._logins = logins
+        self._scope = anyio.CancelScope()
         self.name = server.name
         self.tools: tuple[Tool, ...] = ()
         self._backoff = backoff
@@ -288,8 +289,16 @@ class Connection:
 
     # Connecting and reconnecting
 
+    def close(self) -> None:
+        """End the connection for good."""
+        self._scope.cancel()
+
     async def run(self) -> None:
-        """Connect, and reconnect after every loss, until cancelled."""
+        """Connect, and reconnect after every loss, until cancelled or closed."""
+        with self._scope:
+            await self._run()
+
+    async def _run(self) -> None:
         try:
             async with anyio.create_task_group() as attempts:
                 while True:

@@ -266,23 +266,67 @@ class Upstreams:
             raise ToolUnavailable("The gateway is being stopped.", sent=False)
         return ready
 
-    async def _hold(self, is_modern: bool, opened: anyio.Event) -> None:
+    async def reload(self, servers: Sequence[Server]) -> list[str]:
+        """Use these servers from now on, and return the names of those that changed.
+
+        A server whose connection is configured as before keeps it. Calls in flight at the others end before their
+        connection does, and new calls wait for the new one.
+        """
+        before = {server.name: server for server in self.servers}
+        self.servers = [server for server in servers if not server.options.disabled]
+        now = {server.name: server for server in self.servers}
+        changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+        if not changed:
+            return []
+        assert self._tasks is not None, "running() surrounds every reload"
+        old = dict(self.pools)
+        for is_modern, pool in old.items():
+            kept = {
+                name: connection
+                for name, connection in pool.connections.items()
+                if name in now and _connects_alike(before[name], now[name])
+            }
+            for name, connection in kept.items():
+                connection.server = _in_era(now[name], is_modern)
+            opened = anyio.Event()
+            self._tasks.start_soon(self._hold, is_modern, opened, kept)
+            await opened.wait()
+        in_use = {id(one) for pool in self.pools.values() for one in pool.connections.values()}
+        retired = {id(one): (pool, one) for pool in old.values() for one in pool.connections.values()}
+        for identity, (pool, connection) in retired.items():
+            if identity not in in_use:
+                self._tasks.start_soon(self._retire, pool, connection)
+        for pool in self.pools.values():
+            self._tools_changed(pool)
+        return changed
+
+    async def _retire(self, pool: Pool, connection: Connection) -> None:
+        """Close a connection once no call waits for it."""
+        with anyio.move_on_after(connection.server.options.timeout):
+            while pool.busy.get(connection):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+        connection.close()
+
+    async def _hold(self, is_modern: bool, opened: anyio.Event, kept: Mapping[str, Connection] | None = None) -> None:
         scope, is_over = anyio.CancelScope(), anyio.Event()
         self._held.append((scope, is_over))
         try:
             with scope:
-                await self._open(is_modern, opened)
+                await self._open(is_modern, opened, kept or {})
         finally:
             opened.set()
             is_over.set()
 
-    async def _open(self, is_modern: bool, opened: anyio.Event) -> None:
+    async def _open(self, is_modern: bool, opened: anyio.Event, kept: Mapping[str, Connection]) -> None:
         other = self.pools.get(not is_modern)
+        before = self.pools.get(is_modern)
         shared = (
             {}
             if other is None
             else {name: one for name, one in other.connections.items() if not _supports_both(one, is_modern)}
         )
+        wanted = {server.name for server in self.servers}
+        shared = {name: one for name, one in {**shared, **kept}.items() if name in wanted}
         pool = Pool(is_modern, self._intent)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
         async with connected(
@@ -297,7 +341,9 @@ class Upstreams:
             pool.connections = {
                 server.name: shared.get(server.name) or connections[server.name] for server in self.servers
             }
-            if other is not None:
+            if before is not None:
+                pool.busy = before.busy
+            elif other is not None:
                 # Requests that wait for a shared connection are known in both pools.
                 pool.busy = other.busy
             pool.registry = ToolRegistry(
@@ -313,18 +359,26 @@ class Upstreams:
             await anyio.sleep_forever()
 
     def _on_change(self, pool: Pool, server: str) -> None:
+        pool = self._current(pool)
         if server not in pool.connections:
             return  # still connecting; checked once the pool is open
         self._check_tools(pool)
         self._tools_changed(pool)
 
+    def _current(self, pool: Pool) -> Pool:
+        """The pool that replaced this one, if the configuration was reloaded."""
+        return self.pools.get(pool.is_modern, pool)
+
     def _on_notification(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> None:
+        pool = self._current(pool)
         if (connection := pool.connections.get(server)) is not None:
             self._forward_notification(pool, connection, method, params, pool.caller_of(connection))
 
     async def _on_request(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = pool.connections.get(server)  # None while it is still connecting
-        sender = next(one for one in self.servers if one.name == server)
+        connection = self._current(pool).connections.get(server)  # None while it is still connecting
+        sender = next((one for one in self.servers if one.name == server), None)
+        if sender is None:
+            raise ToolRejected(f"Server {server!r} is no longer configured.", code=-32601)
         caller = pool.caller_of(connection) if connection is not None else None
         return await self._forward_request(sender, method, params, caller)
 
@@ -363,6 +417,14 @@ def _in_era(server: Server, is_modern: bool) -> Server:
     if is_modern or server.options.protocol != "auto":
         return server
     return server.model_copy(update={"options": server.options.model_copy(update={"protocol": "handshake-first"})})
+
+
+def _connects_alike(before: Server, now: Server) -> bool:
+    """Whether a connection made for one configuration of a server can be used with the other."""
+    return all(
+        getattr(before.options, name) == getattr(now.options, name)
+        for name in ("transport", "protocol", "max_result_bytes")
+    )
 
 
 def _supports_both(connection: Connection, is_modern: bool) -> bool:

@@ -34,10 +34,16 @@ MAX_SESSIONS = 1_000
 
 def gateway_tokens(settings: Settings) -> BearerTokens | None:
     """The bearer tokens that may connect; None without authentication."""
+    digests = token_digests(settings)
+    return BearerTokens(digests) if digests else None
+
+
+def token_digests(settings: Settings) -> dict[str, bytes]:
+    """The digests of the tokens by the name of their owner."""
     digests = {token.name: bytes.fromhex(token.sha256) for token in settings.auth.tokens}
     if (shared := settings.summarizer.token) is not None:
         digests["bearer"] = token_digest(shared.get_secret_value().encode())
-    return BearerTokens(digests) if digests else None
+    return digests
 
 
 def build_gateway_app(
