@@ -37,6 +37,7 @@ async def reloading(
     gateway: Gateway, load: Load, files: Sequence[Path], verifier: "BearerTokens | None" = None
 ) -> AsyncIterator[None]:
     """Reload the gateway's configuration for the duration of the block."""
+    failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         lock = anyio.Lock()
 
@@ -47,8 +48,14 @@ async def reloading(
         tasks.start_soon(_on_change, files, again)
         if hasattr(signal, "SIGHUP"):
             tasks.start_soon(_on_signal, again)
-        yield
+        try:
+            yield
+        except Exception as problem:  # noqa: BLE001
+            # Raised again outside the task group, which would wrap it.
+            failure = problem
         tasks.cancel_scope.cancel()
+    if failure:
+        raise failure
 
 
 async def reload_gateway(
