@@ -5,7 +5,9 @@
     python -m bench.condense --smoke               a case or two of each part
     python -m bench.condense --task t1,t6          parts: t1 t2 t3 t3b t4 t5 t6, generator, speed, fold
     python -m bench.condense --engine tersely      only these engines
-    python -m bench.condense --task t6 --lost      list the needles that our own engine loses, too
+    python -m bench.condense --task t6 --lost      list each needle that our own engine loses, too, and why
+
+The kinds in which BM25+MMR keeps more than our own engine are listed, and how many needles ours loses for which reason.
 
 Tasks t1 to t6 are the yardstick: independent texts with the needles that must
 survive. It is in a folder `shared` beside the repository and not part of it; if it is
@@ -18,6 +20,7 @@ import importlib.util
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -30,6 +33,8 @@ from bench.arguments import parser
 from bench.engines import ENGINES, Engine, NotInstalled, named
 from bench.generate import figure, without_one
 from bench.generator.logs import LOG_SHAPES, draw_story
+from tersely.condensing.account import source_lines
+from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.text.tokens import O200K
 
 YARDSTICK_TASKS = ("t1", "t2", "t3", "t3b", "t4", "t5", "t6")
@@ -98,16 +103,16 @@ class Yardstick:
         self._t6_data = path.parent / "data" / "dev" / "t6"
         self._every = every
 
-    def rows(self, task: str, engine: Engine) -> Iterator[Row]:
-        """Score one engine; a row of a task with needles has those that it `lost`."""
+    def rows(self, task: str, engine: Engine, *, explain: bool = False) -> Iterator[Row]:
+        """Score one engine; a row of a task with needles has those that it `lost`, and `why` if asked to explain."""
         if task == "t6":
-            yield from self._t6_rows(engine)
+            yield from self._t6_rows(engine, explain=explain)
             return
-        written = ""
+        source = written = ""
 
         def remember(text: str, budget: int, focus: str) -> str:
-            nonlocal written
-            written = engine(text, budget, focus)
+            nonlocal source, written
+            source, written = text, engine(text, budget, focus)
             return written
 
         cases = {case["id"]: case for case in self._tasks.load("dev", task)[1]} if task in NEEDLE_TASKS else {}
@@ -116,9 +121,11 @@ class Yardstick:
                 case = cases[row["case"]]
                 said = _said(self._tasks.norm, "" if row["err"] else written, case["focus"])
                 row["lost"] = [needle for needle in case["needles"] if not self._tasks.has_needle(said, needle)]
+                if explain:
+                    row["why"] = why_lost(source, row["budget"], case["focus"], row["lost"])
             yield row
 
-    def _t6_rows(self, engine: Engine) -> Iterator[Row]:
+    def _t6_rows(self, engine: Engine, *, explain: bool) -> Iterator[Row]:
         for case in islice(self._t6.load_cases(self._t6_data), 0, None, self._every):
             for budget in (500, 1000, 2000):
                 if case["tokens"] <= budget:
@@ -135,6 +142,7 @@ class Yardstick:
                     "budget": budget,
                     "score": 1 - len(lost) / len(case["needles"]),
                     "lost": lost,
+                    "why": why_lost(case["text"], budget, case["focus"], lost) if explain else [],
                     "tokens": tokens,
                     "in_budget": tokens <= budget,
                     "sec": seconds,
@@ -147,6 +155,43 @@ def _said(norm: Callable[[str], str], text: str, focus: str) -> str:
     return norm(text).replace(norm(focus), " ") if focus else norm(text)
 
 
+def why_lost(text: str, budget: int, focus: str, needles: list[Any]) -> list[str]:
+    """Say for each needle that our own engine loses what happened to the lines of the source that contain it."""
+    if not needles:
+        return []
+    account = condense_structurally(text, budget, focus).account
+    lines = [" ".join(line.split()) for line in source_lines(cleaned(text))]
+    reasons = []
+    for needle in needles:
+        words = [" ".join(word.split()) for word in _strings(needle)]
+        places = [at for at, line in enumerate(lines, 1) if any(word in line for word in words)]
+        reasons.append(
+            next(
+                (
+                    reason
+                    for reason, runs in (
+                        ("its line is shown, but in another form", account.shown),
+                        ("its line is shown in part", account.partial),
+                        ("its line is counted by another one", account.folded),
+                        ("its line is left out", account.lost),
+                    )
+                    if any(first <= at <= last for first, last in runs for at in places)
+                ),
+                "no line of the source contains all of it",
+            )
+        )
+    return reasons
+
+
+def _strings(needle: Any) -> Iterator[str]:
+    """The texts of a needle, which may have alternatives."""
+    if isinstance(needle, str):
+        yield needle
+    else:
+        for part in needle.values() if isinstance(needle, dict) else needle if isinstance(needle, list) else ():
+            yield from _strings(part)
+
+
 def run_yardstick(yardstick: Yardstick, engines: dict[str, Engine], tasks: Iterable[str]) -> list[Row]:
     rows: list[Row] = []
     for task in tasks:
@@ -155,7 +200,7 @@ def run_yardstick(yardstick: Yardstick, engines: dict[str, Engine], tasks: Itera
             continue
         for name, engine in engines.items():
             began = time.perf_counter()
-            found = [row | {"engine": name} for row in yardstick.rows(task, engine)]
+            found = [row | {"engine": name} for row in yardstick.rows(task, engine, explain=name == "tersely")]
             rows += found
             print(f"  {task} {name}: {len(found)} calls, {time.perf_counter() - began:.0f} s", file=sys.stderr)
     return rows
@@ -249,34 +294,39 @@ def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
 
 
 def below_the_simple_thing(rows: list[Row]) -> list[str]:
-    """The kinds of at least three cases in which we keep less than BM25+MMR, over all budgets."""
+    """The kinds of at least three cases in which we keep less than BM25+MMR at a budget."""
     lines = []
     for task in NEEDLE_TASKS:
         for kind in sorted({row["type"] for row in rows if row["task"] == task}):
             part = [row for row in rows if row["task"] == task and row["type"] == kind]
             if len({row["case"] for row in part}) < FEWEST_CASES:
                 continue
-            ours, theirs = (
-                _average([row for row in part if row["engine"] == engine], "score")
-                for engine in ("tersely", "bm25+mmr")
-            )
-            if ours is not None and theirs is not None and ours < theirs - 1e-9:
-                lines.append(f"below BM25+MMR: {task} {kind}: {ours:.3f} against {theirs:.3f}")
+            for budget in sorted({row["budget"] for row in part}):
+                ours, theirs = (
+                    _average([row for row in part if row["engine"] == engine], "score", budget)
+                    for engine in ("tersely", "bm25+mmr")
+                )
+                if ours is not None and theirs is not None and ours < theirs - 1e-9:
+                    lines.append(f"below BM25+MMR: {task} {kind} @{budget}: {ours:.3f} against {theirs:.3f}")
     return lines
 
 
-def still_lost(rows: list[Row]) -> list[str]:
-    """The needles that our own engine loses, by task and kind, with the budgets at which it does."""
-    budgets: dict[tuple[str, str, str, str], list[int]] = {}
+def still_lost(rows: list[Row], *, each: bool) -> list[str]:
+    """The needles that our own engine loses, counted by task and reason; with `each`, one by one with their budgets."""
+    budgets: dict[tuple[str, str, str, str, str], list[int]] = {}
     for row in rows:
         if row["engine"] == "tersely":
-            for needle in row.get("lost", ()):
-                key = (row["task"], row["type"], row["case"], json.dumps(needle, ensure_ascii=False))
+            for needle, why in zip(row.get("lost", ()), row.get("why", ()), strict=True):
+                key = (row["task"], row["type"], row["case"], json.dumps(needle, ensure_ascii=False), why)
                 budgets.setdefault(key, []).append(row["budget"])
-    return [
-        f"lost: {task} {kind} {case} @{'/'.join(map(str, found))}: {needle}"
-        for (task, kind, case, needle), found in sorted(budgets.items())
-    ]
+    reasons = Counter((task, why) for (task, _, _, _, why), found in budgets.items() for _ in found)
+    lines = [f"lost: {task}: {times} times {why}" for (task, why), times in sorted(reasons.items())]
+    if each:
+        lines += [
+            f"lost: {task} {kind} {case} @{'/'.join(map(str, found))}: {needle}: {why}"
+            for (task, kind, case, needle, why), found in sorted(budgets.items())
+        ]
+    return lines
 
 
 # --- Speed and growth
@@ -355,7 +405,7 @@ def main() -> None:
     )
     options.add_argument("--engine", default=PEERS, help=f"separated by commas: {', '.join(ENGINES)}")
     options.add_argument("--seeds", type=int, default=0, help="generated cases per shape and ask (quick: 1, else 3)")
-    options.add_argument("--lost", action="store_true", help="list every needle that our own engine loses")
+    options.add_argument("--lost", action="store_true", help="list every needle that our own engine loses, and why")
     asked = options.parse_args()
     quick = asked.quick or asked.smoke
     tasks = (
@@ -380,8 +430,7 @@ def main() -> None:
         rows = run_yardstick(Yardstick(path, every), engines, wanted)
         print("\n".join(yardstick_report(rows, list(engines))))
         print("\n".join(below_the_simple_thing(rows)))
-        if asked.lost:
-            print("\n".join(still_lost(rows)))
+        print("\n".join(still_lost(rows, each=asked.lost)))
         broken += [
             f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens"
             for row in rows
