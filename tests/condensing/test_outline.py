@@ -174,3 +174,27 @@ def test_every_shown_line_is_a_line_of_the_source(text: str, question: str) -> N
 )  # fmt: skip
 def test_a_colon_with_blanks_on_both_sides_is_not_yaml(line: str, spaced: bool) -> None:
     assert _has_spaced_colon(line) is spaced
+
+
+def test_records_are_named_by_a_value_one_level_below() -> None:
+    text = "".join(
+        f"Certificate:\n    Data:\n        Version: 3\n        Subject: CN = {name}.oven.example\n"
+        f"        Issued: 2024-01-{at + 1:02}\n    Signature: {'weak-hash' if name == 'mail' else 'good-hash'}\n"
+        + "".join(f"    Filler {line}: {at}{line}\n" for line in range(8))
+        for at, name in enumerate(("www", "api", "mail", "git", "vpn", "ntp"))
+    )
+    reading = outlines.read(text, Focus.parse("Which certificate has a weak hash?"), 120)
+    assert near(shown(reading, "Which certificate has a weak hash?", 120), "mail.oven.example", "weak-hash")
+
+
+def test_long_owners_are_shown_by_their_beginnings_above_a_value_far_below() -> None:
+    lines: list[str] = []
+    for depth in range(12):
+        lines.append(
+            f"{'  ' * depth}-> Join number {depth} (cost={depth}.00..99.00 rows=4711 width=8 and further words)"
+        )
+        lines.append(f"{'  ' * depth}     Filter: column_{depth} is set")
+    lines.append(f"{'  ' * 12}     Sort Method: external merge  Disk: 35184kB")
+    text = "\n".join(lines)
+    condensed = condense_structurally(text, 320, "Which sort went to disk?")
+    assert re.search(r"-> Join number 11 .* …\n(.*\n)*.*external merge +Disk: 35184kB", condensed.text)

@@ -57,6 +57,14 @@ MOST_RANKED = 20_000
 OWNERS_VANISH = frozenset(("page", "html", "prose", "dialogue"))
 """Kinds whose layout drops a heading of which nothing is shown."""
 
+BRIEF_OWNER = 12
+"""In tokens. Owners that together cost more than a share of the budget are shown by their beginnings, …"""
+
+LONG_OWNER = 60
+"""… if they have more characters than this and score less than what they own."""
+
+_OWNERS_SHARE = 0.12
+
 MOST_STEPS = 400_000
 """Ancestors visited while packing; after this many, only units near something shown are considered."""
 
@@ -435,7 +443,7 @@ class _Packing:
                 continue  # So far below everything that is shown that its path would cost more than the unit.
             rough = 0
             for at in chain:
-                rough += len(units[at].text)
+                rough += min(LONG_OWNER, len(units[at].text))
             current = -unit.score / (1 + 0.004 * len(unit.text) + 0.0015 * rough)
             if unit.family is not None and current < 0:
                 current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
@@ -449,17 +457,40 @@ class _Packing:
             if (len(unit.text) + rough) / 12 > room or self._is_over(index, room):
                 cost = room + 1
             else:
-                cost = self._cost(index) + sum(self._cost(at) for at in chain) + self._mark_cost(index)
+                owners = self._owners_cost(unit, chain)
+                cost = self._cost(index) + owners + self._mark_cost(index)
             if cost > room:
                 misses += 1
                 if not self._squeeze(index, chain, room):
+                    self._lengthen(chain)
                     continue
-                cost = self.tokenizer.count(self.changed[index] + "\n") + sum(self._cost(at) for at in chain)
+                cost = self.tokenizer.count(self.changed[index] + "\n") + sum(self._shown_cost(at) for at in chain)
             room -= cost
             self.kept.add(index)
             self.kept.update(chain)
             if unit.family is not None:
                 self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
+
+    def _owners_cost(self, unit: Unit, chain: list[int]) -> int:
+        """Return what the owners of a unit cost, and shorten them where they would cost too much."""
+        cost = sum(map(self._cost, chain))
+        if cost <= _OWNERS_SHARE * self.budget or len(chain) < 2:
+            return cost
+        for at in chain:
+            owner = self.units[at]
+            plain = "\n" not in owner.text and not owner.shows  # One line of the source, nothing of others.
+            if plain and len(owner.text) > LONG_OWNER and owner.score < unit.score:
+                self.changed[at] = self.tokenizer.head(owner.text, BRIEF_OWNER).rstrip() + " …"
+        return sum(map(self._shown_cost, chain))
+
+    def _lengthen(self, chain: list[int]) -> None:
+        """Forget the short forms of owners that are not shown after all."""
+        for at in chain:
+            self.changed.pop(at, None)
+
+    def _shown_cost(self, index: int) -> int:
+        text = self.changed.get(index)
+        return self._cost(index) if text is None else self.tokenizer.count(text + "\n")
 
     def _mark_cost(self, index: int) -> int:
         """Return what the marks of gaps around a unit cost more (or less) when it is shown."""
@@ -489,7 +520,7 @@ class _Packing:
         rough = sum(len(self.units[at].text) for at in chain)
         if rough / 12 > room:
             return False
-        left = room - sum(self._cost(at) for at in chain) - 1
+        left = room - sum(self._shown_cost(at) for at in chain) - 1
         if left < 12 or left < 0.08 * self.budget:
             return False
         self.changed[index] = shorten(unit.text, left, self.tokenizer, self.focus)

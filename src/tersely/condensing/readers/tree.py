@@ -68,6 +68,8 @@ PATTERN = 0.45
 LONGEST_PATTERN = 240
 ORDINARY = 0.3
 """A value that scores at most so much more than half of the values of its field is an ordinary one."""
+TELLS_APART = 0.9
+"""Share of the records that must differ in the fields that name them, or names are looked for one level deeper."""
 LARGEST_RECORD = 400
 """In values. A larger object is not a record, …"""
 LARGEST_SHARE = 0.5
@@ -268,7 +270,14 @@ class _Shape:
                 groups.setdefault(self.paths[node], []).append(node)
         for records in groups.values():
             fields = self._fields(records)
-            for path in self._identifying_paths(records, fields):
+            chosen = self._identifying_paths(records, fields)
+            if len(records) > 1 and not self._tells_apart(records, fields, chosen):
+                # What names them may be one level below: `Certificate:`, `Data:`, `Subject: …`.
+                deeper = self._fields(records, deep=True)
+                names = self._identifying_paths(records, deeper) if len(deeper) > len(fields) else []
+                if self._tells_apart(records, deeper, names):
+                    fields, chosen = deeper, names
+            for path in chosen:
                 seen = set()
                 for record, leaf in fields[path]:
                     if record not in seen:
@@ -283,10 +292,10 @@ class _Shape:
             leaves.sort()
         return identity
 
-    def _fields(self, records: list[int]) -> _Fields:
+    def _fields(self, records: list[int], *, deep: bool = False) -> _Fields:
         fields: _Fields = {}
         for record in records:
-            for leaf in self._near_leaves(record):
+            for leaf in self._near_leaves(record, deep=deep):
                 fields.setdefault(self.paths[leaf], []).append((record, leaf))
         return fields
 
@@ -350,19 +359,30 @@ class _Shape:
             signature, distinct_before = trial, distinct_now
         return chosen
 
+    def _tells_apart(self, records: list[int], fields: _Fields, chosen: list[int]) -> bool:
+        """Whether nearly all records differ in these fields."""
+        values: dict[int, tuple[str, ...]] = {}
+        for path in chosen:
+            for record, leaf in fields[path]:
+                values[record] = (*values.get(record, ()), self.tree.value[leaf])
+        return len(set(values.values())) >= TELLS_APART * len(records)
+
     def _is_opaque(self, found: list[tuple[int, int]]) -> bool:
         """Whether the values of a field are mostly numbers and hashes."""
         values = [self.tree.value[leaf] for _, leaf in found[:20]]
         return sum(1 for value in values if _OPAQUE.fullmatch(value)) > 0.7 * len(values)
 
-    def _near_leaves(self, record: int) -> list[int]:
-        """Return the leaves of a record and of its naming sub-objects (`metadata`, `labels`), not of its lists."""
+    def _near_leaves(self, record: int, *, deep: bool = False) -> list[int]:
+        """Return the leaves of a record and of its naming sub-objects (`metadata`, `labels`), not of its lists.
+
+        With `deep`, of all its sub-objects.
+        """
         tree, children = self.tree, self.children
         found = []
         for child in children[record] or ():
             if tree.kind[child] == LEAF:
                 found.append(child)
-            elif tree.kind[child] == OBJECT and tree.key[child].lower() in _NAMING_OBJECTS:
+            elif tree.kind[child] == OBJECT and (deep or tree.key[child].lower() in _NAMING_OBJECTS):
                 found += [grand for grand in children[child] or () if tree.kind[grand] == LEAF]
             if len(found) > 60:
                 break
@@ -1482,7 +1502,8 @@ class _Layout:
             return
         label = path + self.reading.label(node)
         if self.by_line:
-            label = self._owner_line(node, label)
+            brief = self.changed_text.get(node)
+            label = brief.strip() + " " if brief else self._owner_line(node, label)
         self.written += len(label) + depth
         if tree.value[node] or tree.parent[node] in shape.maps:
             self.named_at[node] = self.written
