@@ -4,6 +4,7 @@ import pytest
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import generic
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 
 
@@ -94,3 +95,11 @@ def test_ranges_are_compared_by_their_ends() -> None:
     lines = [f"step {n} of plan (actual time=0.{n:03d}..{n % 9 + 2}.250 rows={n})" for n in range(80)]
     lines[55] = "step 55 of plan (actual time=0.001..8123.442 rows=55)"
     assert "8123.442" in shown("\n".join(lines), "why is this plan slow")
+
+
+def test_the_longest_step_is_the_one_with_the_largest_amount_of_time() -> None:
+    """Numbers without a unit (a clock that runs in front of each line) are no durations."""
+    lines = [f"#{step} {tick}.{tick % 7}00 Collecting part {tick * 37 % 91}" for step in range(6) for tick in range(30)]
+    for step in range(6):
+        lines.insert(31 * step + 30, f"#{step} DONE {187.3 if step == 2 else step + 1.5}s")
+    assert "#2 DONE 187.3s" in condense_structurally("\n".join(lines), 120, "Which step took the longest?").text

@@ -198,3 +198,32 @@ def test_fields_of_blocks_are_compared_whatever_separates_them(sign: str) -> Non
     assert "cracked" in odd
     assert _hash(41)[:8] in longest
     assert "977s" in longest
+
+
+def test_blocks_that_open_alike_are_named_by_the_field_that_differs() -> None:
+    blocks = [
+        f"valve report 7.4 (local build)\n=== SECTION ===\nModel:      V16\nValve node: /dev/valve{at}\n"
+        f"Result:     {'LEAKS' if at == 5 else 'tight'}\n 12 drops_lost   0x03  {80 + at} - {900 if at == 2 else 0}\n\n"
+        for at in range(8)
+    ]
+    shown = condense_structurally("".join(blocks), 150, "Which valve leaks?")
+    assert shown.kind == "records"
+    lines = [line.strip() for line in shown.text.split("\n")]
+    assert lines.index("Result:     LEAKS") - lines.index("Valve node: /dev/valve5") == 1
+    assert "valve report 7.4 (local build) [in 8 of 8 blocks]" in lines, "The opening says nothing about a block."
+    # A row whose number differs from that of the other blocks comes before their equal rows.
+    drops = condense_structurally("".join(blocks), 150, "Where are drops lost?").text
+    assert "/dev/valve2" in drops
+    assert "- 900" in drops
+
+
+def test_rows_with_labels_at_the_end_of_blocks_are_ranked() -> None:
+    """A minority of the lines has labelled values: `web01 : ok=11 changed=4`."""
+    tasks = "".join(
+        f"TASK [step {task}] ****\n" + "".join(f"ok: [host{at}]\n" for at in range(12)) + "\n" for task in range(9)
+    )
+    recap = "RECAP ****\n" + "".join(
+        f"host{at} : ok={9 + at % 3} changed={9 if at == 7 else at % 3} failed=0\n" for at in range(12)
+    )
+    text = condense_structurally(tasks + recap, 120, "Which host has the most changes?").text
+    assert "host7 : ok=10 changed=9 failed=0" in text

@@ -398,14 +398,64 @@ _LED = re.compile(r"\s*([A-Za-z_][\w.\-/]*)[ \t]+(\S+(?: \S+){0,3})\s*[;,]?$")
 _STATED = re.compile(r"([\w-]+(?: [\w-]+){0,2}?) (?:is|was|are|equals) ([^\s,;]+(?: [^\s,;]+)??)(?=[,;.]?(?:\s|$))")
 
 
-def columns_of_lines(texts: Sequence[str]) -> list[Column]:
-    """Find columns in lines of an unknown pattern: by labels before the values, else by position."""
+_SEVERAL = 3
+_MEASURED = (
+    (
+        _TIMES,
+        re.compile(r"(?<![\w.:])(\d+(?:\.\d+)?)\s?(ns|[uµ]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![\w/])"),
+        {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0},
+    ),
+    (
+        _SIZES,
+        re.compile(r"(?<![\w.:])(\d+(?:\.\d+)?)\s?([kKMGT]i?B|[Bb]ytes|B)(?![\w/])"),
+        {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1.0, "b": 1.0},
+    ),
+)
+"""Measures that a superlative may name, how their amounts are written, and what the units are worth."""
+
+
+def columns_of_lines(texts: Sequence[str], focus: Focus | None = None) -> list[Column]:
+    """Find columns in lines of an unknown pattern: by labels before the values, else by position.
+
+    If some of the lines only have several labelled values each, these are columns, too. So are, for a question such as
+    "which step took the longest", the amounts with a unit of time, whatever is around them.
+    """
     count = len(texts)
     if count < 5:
         return []
     sample = [text for text in texts[:: max(1, count // 60)][:80] if _LETTER_OR_DIGIT.search(text)]
     best = _labels_of(sample, 0.8 * len(sample))
-    return _labelled(texts, best) if best is not None else _placed(texts)
+    columns = _labelled(texts, best) if best is not None else _placed(texts)
+    several = [] if best is _ASSIGNED else [row for row, text in enumerate(texts) if text.count("=") >= _SEVERAL]
+    if 5 <= len(several) < count:
+        columns += [
+            Column(column.label, [several[row] for row in column.rows], column.values)
+            for column in _labelled([texts[row] for row in several], _ASSIGNED)
+        ]
+    if focus is not None and not any(meant_direction(focus.text, column.label) for column in columns):
+        columns += _amounts(texts, focus)
+    return columns
+
+
+def _amounts(texts: Sequence[str], focus: Focus) -> list[Column]:
+    """Return the largest amount of each line in the measure that a superlative of the question names."""
+    meant = {name for names, _ in _meant_by(focus.text) for name in names}
+    columns: list[Column] = []
+    for names, pattern, units in _MEASURED:
+        if meant.isdisjoint(names):
+            continue
+        rows: list[int] = []
+        values: list[str] = []
+        for row, text in enumerate(texts):
+            found = [
+                float(amount) * (units.get(unit[:2]) or units[unit[0]]) for amount, unit in pattern.findall(text[:400])
+            ]
+            if found:
+                rows.append(row)
+                values.append(f"{max(found):f}")
+        if len(rows) >= _SEVERAL:
+            columns.append(Column(names[0], rows, values))
+    return columns
 
 
 def labelled_columns(texts: Sequence[str]) -> list[Column]:

@@ -81,7 +81,7 @@ def line_features(
     leaders: set[int] = set()
     compared = focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus
     if columns is None and len(texts) <= MOST_FOR_COLUMNS and compared:
-        columns = columns_of_lines(texts)
+        columns = columns_of_lines(texts, focus)
     if columns:
         features.standing = [0.0] * len(texts)
         weigh_columns(features.standing, columns, focus, leaders)

@@ -21,7 +21,15 @@ from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import Features
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.readers.outlines import is_yaml
-from tersely.condensing.records import Column, columns_of_lines, numbers_of, oddness, weigh_columns
+from tersely.condensing.records import (
+    Column,
+    columns_of_lines,
+    looks_like_a_name,
+    numbers_of,
+    oddness,
+    sounds_like_a_name,
+    weigh_columns,
+)
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 
@@ -48,9 +56,19 @@ USUAL_FIELDS = 4
 OF_TITLE = 0.8
 """The same for the first line below the opening and its fields, e.g. the subject of a commit."""
 ODD = 2.0
-"""What a line with a value that is odd among the blocks gains, if the question asks for the unusual."""
+"""What a line with a value that is odd among the blocks gains, if the question asks for the unusual; …"""
+ODD_IN_PASSING = 0.8
+"""… and if it does not."""
+MOST_WORDS = 20
+"""Words of a field that are compared between blocks."""
 IDENTITY = 0.97
 """Score of a line that locates a block, as a share of the best line of the block."""
+DISTINCT = 0.9
+"""Share of the blocks that must differ in a field for it to identify them, …"""
+MOST_NAMES = 2
+"""… if their openings do not; as many such fields at most, …"""
+LONGEST_NAME = 60
+"""… each of at most so many characters."""
 MOST_COUNTED = 12
 """Openings that the head counts one by one."""
 LONGEST_GROUP = 48
@@ -92,6 +110,7 @@ _NO_OPENING = re.compile(
 )
 """Beginnings of headings, items, statements and sentences."""
 _KEY = re.compile(r"\s*(?:- )?[A-Za-z\"'][\w .\"'-]{0,40}?\s*[:=](?:\s|$)")
+_LABEL = re.compile(r"([A-Za-z][\w.()/-]*(?: [\w.()/-]+){0,3}):\s+(\S)")
 _HEADING = re.compile(r"#{1,6} \S")
 _ENDS_OF_STATEMENTS = frozenset("{};,(")
 _AMOUNT = re.compile(r"(?<![\w.-])(\d+(?:[.,]\d+)*)\s+([a-z]+(?: [a-z]+)?)")
@@ -137,6 +156,8 @@ class Record:
     score: float = 0.0
     fields: list[int] = field(default_factory=list)
     """The lines whose beginning recurs in nearly every block, the opening excluded."""
+    names: list[int] = field(default_factory=list)
+    """The fields that tell it from the other blocks, where their openings are the same."""
     raised: dict[int, float] = field(default_factory=dict)
     """Lines with values that the question asks for, with what they gain."""
 
@@ -295,9 +316,10 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
         return None
     loose = _loosen(lines, filled, records, opening)
     _find_fields(lines, filled, records)
+    named = _find_names(records, texts)
     found = scan(texts, focus)
-    _score(records, texts, found, focus)
-    rows = _RowScores(records, texts, found, focus)
+    ranked = _score(records, texts, found, focus)
+    rows = _RowScores(records, texts, found, focus, named=named, ranked=ranked)
     units = _shared_lines(records, texts, filled, rows)
     chosen = _of_best(records, min(MOST_UNITS, 2_000 + 4 * budget))
     of_opening = INDEX if _size_of_openings(records, texts) <= INDEX_SHARE * budget * CHARACTERS_PER_TOKEN else 0.0
@@ -315,7 +337,8 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
 
 
 def _size_of_openings(records: list[Record], texts: list[str]) -> int:
-    return sum(len(texts[record.lines[0]]) + 4 for record in records)
+    """Return the characters of what names the blocks."""
+    return sum(len(texts[at]) + 4 for record in records for at in (record.lines[0], *record.names))
 
 
 def short_hashes(line: str) -> str:
@@ -398,7 +421,12 @@ def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record])
     for record in records:
         own: list[tuple[int, str]] = []
         for index in record.lines[1 : 1 + MOST_FIELDS]:
-            word, rest = _word(lines[filled[index]].lstrip()[:200])
+            content = lines[filled[index]].lstrip()[:200]
+            label = _LABEL.match(content)
+            word, rest = label.groups() if label else _word(content)
+            if not label and not _TEXT.search(word):
+                second, rest = _word(rest)  # A number says which row it is, the word after it what of.
+                word += " " + second
             if rest:
                 own.append((index, word))
         keys.append(own)
@@ -414,8 +442,38 @@ def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record])
                 record.fields.append(index)
 
 
-def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
-    """Score each block as a whole: by its terms, by how rare its opening is, and by its rank in what is asked for."""
+def _find_names(records: list[Record], texts: list[str]) -> bool:
+    """Find the fields that tell the blocks apart if their openings do not; return whether there are any."""
+    if len({texts[record.lines[0]] for record in records}) > (1 - DISTINCT) * len(records) + 1:
+        return False
+    places: dict[str, list[int]] = {}
+    for at, record in enumerate(records):
+        for index in record.fields:
+            pair = _LABEL.match(texts[index].lstrip()[:300])
+            found = places.setdefault(pair[1], []) if pair else []
+            if len(found) == at:  # In every block so far, and once in each.
+                found.append(index)
+    ranked: list[tuple[float, list[int]]] = []
+    for label, found in places.items():
+        values = [texts[index].strip()[len(label) :].strip(_SIGNS) for index in found]
+        if len(found) < len(records) or len(set(values)) < DISTINCT * len(records):
+            continue
+        if max(map(len, values)) <= LONGEST_NAME and numbers_of(values) is None:
+            ranked.append((sounds_like_a_name(label) + looks_like_a_name(values[:40]), found))
+    ranked.sort(key=lambda each: (-each[0], each[1][0]))
+    for _, found in ranked[:MOST_NAMES]:
+        for record, index in zip(records, found, strict=True):
+            record.names.append(index)
+    for record in records:
+        record.names.sort()
+    return bool(ranked)
+
+
+def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) -> bool:
+    """Score each block as a whole: by its terms, by how rare its opening is, and by its rank in what is asked for.
+
+    Return whether a field of the blocks is what the question asks for.
+    """
     whole = scan(["\n".join(texts[index] for index in record.lines[:200]) for record in records], focus)
     openings, varied = _openings(records, texts)
     # Words of severity inside a long message say little; in the identifying lines they say what the block is.
@@ -428,8 +486,32 @@ def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) 
     asks_for_values = focus.superlative or focus.unusual or focus.comparisons or focus.negated
     if asks_for_values and not _LISTED.match(texts[records[0].lines[-1]]):
         _weigh_values(records, scores, texts, focus)
+    ranked = any(record.raised for record in records)
+    _raise_odd_fields(records, texts, ODD if focus.unusual else ODD_IN_PASSING)
     for record, score in zip(records, scores, strict=True):
         record.score = score
+    return ranked
+
+
+def _raise_odd_fields(records: list[Record], texts: list[str], worth: float) -> None:
+    """Raise the fields that differ in a word from the same field of nearly all other blocks."""
+    fields: dict[tuple[str, int], tuple[list[int], list[int], list[list[str]]]] = {}
+    for row, record in enumerate(records):
+        for index in record.fields:
+            words = texts[index][:LONGEST_LINE].split(None, MOST_WORDS)
+            rows, places, found = fields.setdefault((words[0] + words[1], len(words)), ([], [], []))
+            rows.append(row)
+            places.append(index)
+            found.append(words)
+    for (_, length), (rows, places, found) in fields.items():
+        if len(rows) < 5 or length > MOST_WORDS:
+            continue
+        for values in zip(*found, strict=True):
+            if len(set(values)) == 1:
+                continue
+            for position, odd in oddness(values, numbers_of(values)).items():
+                raised = records[rows[position]].raised
+                raised[places[position]] = max(raised.get(places[position], 0.0), worth * odd)
 
 
 def _openings(records: list[Record], texts: list[str]) -> tuple[list[str], bool]:
@@ -528,15 +610,19 @@ def _of_best(records: list[Record], most: int) -> set[int]:
 class _RowScores:
     """Scores of single lines, the openings that several blocks share, and lines that are equal in nearly all blocks."""
 
-    def __init__(self, records: list[Record], texts: list[str], found: Found, focus: Focus) -> None:
+    def __init__(
+        self, records: list[Record], texts: list[str], found: Found, focus: Focus, *, named: bool, ranked: bool
+    ) -> None:
         self.own = Features(found).scores(WEIGHTS["lines of records"], focus)
         openings, varied = _openings(records, texts)
         self.group = dict(zip((record.lines[0] for record in records), openings, strict=True)) if varied else {}
         common = Counter(texts[index] for record in records for index in record.fields)
+        if named:
+            common.update(texts[record.lines[0]] for record in records)
         self.shared = {text: times for text, times in common.items() if times >= 0.9 * len(records)}
         # `commit 4f8c…` names a block and says nothing about it: it is shown with other lines only.
         plain = sum(1 for record in records if len(_TEXT.findall(_HASH.sub("", texts[record.lines[0]]))) < 2)
-        self.names_only = plain > 0.8 * len(records)
+        self.names_only = named or plain > 0.8 * len(records)
         self.leaders: set[int] = set()
         for record in records:
             for index, gain in record.raised.items():
@@ -544,8 +630,8 @@ class _RowScores:
         by_line = focus.superlative or focus.comparisons or focus.negated
         if by_line and len(texts) <= MOST_FOR_COLUMNS:
             columns = _listed_sizes(texts)
-            if not columns and not any(record.raised for record in records):
-                columns = columns_of_lines(texts)
+            if not columns and not ranked:
+                columns = columns_of_lines(texts, focus)
             weigh_columns(self.own, columns, focus, self.leaders)
 
     def is_identity(self, index: int, record: Record, texts: list[str]) -> bool:
@@ -580,7 +666,7 @@ def _shared_lines(records: list[Record], texts: list[str], filled: list[int], ro
     """Return a unit for each line that nearly all blocks have."""
     places: dict[str, list[int]] = {text: [] for text in rows.shared}
     for record in records if places else ():
-        for index in record.fields:
+        for index in (record.lines[0], *record.fields):
             if texts[index] in places:
                 places[texts[index]].append(filled[index] + 1)
     return [
@@ -599,22 +685,29 @@ def _shared_lines(records: list[Record], texts: list[str], filled: list[int], ro
 def _units(
     record: Record, texts: list[str], filled: list[int], rows: _RowScores, base: int, *, whole: bool, of_opening: float
 ) -> Iterator[Unit]:
-    """Yield the units of a block: the opening with the fields right below it that locate it, then its other lines."""
+    """Yield the units of a block: the opening with the fields right below it that locate it, then its other lines.
+
+    A block whose opening says nothing is named by its fields: whatever is shown of it comes with them.
+    """
     opened = 1
     while opened < min(3, len(record.lines)) and rows.is_identity(record.lines[opened], record, texts):
         opened += 1
     head = record.lines[:opened]
     only_name = rows.names_only and whole and len(record.lines) > opened
-    yield Unit(
-        "\n".join(texts[index] for index in head),
-        filled[head[0]] + 1,
-        filled[head[-1]] + 1,
-        -1.0 if only_name else record.score + of_opening,
-        family=rows.group.get(head[0]) if not of_opening else None,
-        count=len(head),
-    )
-    if not whole:
-        return
+    owner = base
+    if record.names and whole:
+        owner, head = base + record.lines.index(record.names[-1]) - opened, []
+    else:
+        yield Unit(
+            "\n".join(texts[index] for index in head),
+            filled[head[0]] + 1,
+            filled[head[-1]] + 1,
+            -1.0 if only_name else record.score + of_opening,
+            family=rows.group.get(head[0]) if not of_opening else None,
+            count=len(head),
+        )
+        if not whole:
+            return
     fields = set(record.fields)
     titled = False
     scores: list[float] = []
@@ -627,13 +720,19 @@ def _units(
             share, titled = OF_TITLE if not only_name else 1.0, True
         scores.append(share * record.score + rows.own[index])
     best = max([record.score, *scores])
-    for index, score in zip(record.lines[opened:], scores, strict=True):
+    above = None
+    for place, (index, score) in enumerate(zip(record.lines[opened:], scores, strict=True), base + bool(head)):
+        line = filled[index] + 1
+        if index in record.names:
+            yield Unit(texts[index], line, line, record.score + of_opening if of_opening else -1.0, parent=above)
+            above = place
+            continue
         if rows.is_identity(index, record, texts):
             score = max(score, IDENTITY * best)
         if texts[index] in rows.shared:
             score = -1.0  # A unit of its own states it for all blocks.
         family = None if index in rows.leaders or score >= best else _NUMBER.sub("#", texts[index][:160])
-        yield Unit(texts[index], filled[index] + 1, filled[index] + 1, score, parent=base, family=family)
+        yield Unit(texts[index], line, line, score, parent=owner, family=family)
 
 
 def _has_blocks(sample: Sample) -> bool:
