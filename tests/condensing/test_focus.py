@@ -226,3 +226,16 @@ def test_words_of_severity_inside_names_titles_and_passed_tests_are_none(line: s
 )
 def test_real_failures_stay_severe(line: str, level: float) -> None:
     assert scan([line], Focus.parse("")).severity[0] >= level
+
+
+@pytest.mark.parametrize(
+    ("question", "finds_zero"),
+    [("Which host failed?", False), ("How many failed?", True), ("Are there any failed hosts?", True)],
+)
+def test_a_count_of_zero_failures_is_no_failure(question: str, finds_zero: bool) -> None:
+    texts = ["web-1 failed=1 ok=3", "web-2 failed=0 ok=4", "web-3 FAILED!", 'web-4 "failed": 0, "ok": 4', "web-5 ok"]
+    relevance = scan(texts, Focus.parse(question)).relevance
+    assert relevance[0] > relevance[4]
+    assert relevance[2] > relevance[4]
+    assert (relevance[1] > relevance[4]) is finds_zero
+    assert (relevance[3] > relevance[4]) is finds_zero

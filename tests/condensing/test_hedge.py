@@ -2,7 +2,7 @@
 
 from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
-from tersely.condensing.hedge import with_hedge
+from tersely.condensing.hedge import raise_best_lines, with_hedge
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, Unit, pack
 from tersely.text.tokens import O200K
@@ -68,3 +68,13 @@ def test_a_report_taken_for_an_outline_still_gives_its_answer() -> None:
     condensed = condense_structurally("\n".join(blocks), 300, "bar of gauge-217")
     assert condensed.tokens_after <= 300
     assert "gauge-217" in condensed.text and "9.0" in condensed.text.split("gauge-217")[1][:60]
+
+
+def test_the_line_with_most_of_the_question_is_shown_whatever_its_reader_thinks() -> None:
+    """BM25 is the least that a reader of lines must reach."""
+    reading = mistaken("records")
+    raise_best_lines(reading, TEXT, QUESTION, 400)
+    assert WANTED in pack(reading, 400, O200K, QUESTION).text
+    unasked = mistaken("records")
+    raise_best_lines(unasked, TEXT, Focus.parse(""), 400)
+    assert WANTED not in pack(unasked, 400, O200K, QUESTION).text

@@ -189,3 +189,20 @@ def test_the_time_before_a_record_stands_for_it_where_the_record_has_none() -> N
 
     assert "2026-05-04T10:00:00.120Z – 2026-05-04T10:04:59.120Z" in shown
     assert shown.count("desk-3") == 1
+
+
+def test_what_is_said_about_the_same_test_comes_with_its_failure() -> None:
+    """The reason of a failure is a record of its own, and only the name of the test connects the two."""
+    records: list[dict[str, object]] = []
+    for at in range(60):
+        name = f"TestOven{chr(65 + at % 26)}{at}"
+        records.append({"Action": "run", "Test": name})
+        records.append({"Action": "output", "Test": name, "Output": f"=== RUN {name}\n"})
+        if at == 33:
+            records.append(
+                {"Action": "output", "Test": name, "Output": "  oven_test.go:8: got 1249 loaves, want 1250\n"}
+            )
+        records.append({"Action": "fail" if at == 33 else "pass", "Test": name, "Elapsed": 0.1})
+    text = _condensed("\n".join(map(json.dumps, records)), "Which test failed and why?", 250)
+    assert "got 1249 loaves, want 1250" in text
+    assert "TestOvenH33" in text

@@ -346,7 +346,7 @@ def _parse(text: str) -> Focus:
         negated=_negated(question),
         since=since.group(1) if since else around.group(1) if around else "",
         until=until.group(1) if until and since else "",
-        _automaton=_build(kept, language),
+        _automaton=_build(kept, language, counting=_COUNTING.search(question) is not None),
     )
 
 
@@ -529,10 +529,16 @@ def _short_forms(word: str) -> list[str]:
 
 
 _SEVERE = {word: (len(word), ((-1, "severe", level),)) for word, level in SEVERITY.items()}
+_TROUBLES = frozenset(map(stem, SEVERITY))
+_ZERO = re.compile(r"[\"']?\s?[:=]\s{0,2}[\"']?(?:0(?![\d.])|false\b|null\b|none\b)", re.I)
+_COUNTING = re.compile(r"\b(?:how many|number of|count|any|is there|are there|total)\b", re.I)
 
 
-def _build(terms: tuple[Term, ...], language: str = "english") -> ahocorasick.Automaton:
-    """Build one automaton for terms and words of severity; a pattern may be both, or several terms."""
+def _build(terms: tuple[Term, ...], language: str = "english", *, counting: bool = False) -> ahocorasick.Automaton:
+    """Build one automaton for terms and words of severity; a pattern may be both, or several terms.
+
+    Unless the question asks how many there are, `failed=0` is no failure.
+    """
     patterns: dict[str, list[tuple[int, str, Any]]] = {}
     for index, term in enumerate(terms):
         if term.kind in ("phrase", "identifier"):
@@ -550,6 +556,8 @@ def _build(terms: tuple[Term, ...], language: str = "english") -> ahocorasick.Au
             common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(form, root, strict=False)))
             shared = root[:common] if common >= 3 else root
             patterns.setdefault(shared, []).append((index, "form", (form, root, to_stem)))
+        elif term.text in _TROUBLES and not counting:
+            patterns.setdefault(term.text, []).append((index, "trouble", term.weight))
         else:
             patterns.setdefault(term.text, []).append((index, "stem", term.weight))
     automaton = ahocorasick.Automaton()
@@ -654,10 +662,12 @@ def _scan_block(
                     before.isalnum() and low[first].isalnum() and low[first] < "぀"
                 ):
                     continue
-            elif how == "stem":
+            elif how == "stem" or how == "trouble":
                 if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
                     continue
                 if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
+                    continue
+                if how == "trouble" and _ZERO.match(low, _word_end(joined, first)):
                     continue
             elif how != "severe":
                 if not _FITS[how](joined, low, first, after, level):

@@ -4,6 +4,9 @@ Separated values, tables and outlines are detected from a sample of their lines;
 reader may mistake a report for a table or split records in the wrong place. So the generic reader reads the text
 too, and those of its best lines that the specialised reader would omit are added verbatim. Where both agree, nothing
 changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged.
+
+Readers whose units are lines owe the lines that contain most of the question a small share of the budget, because
+BM25 over lines is what any of them must beat.
 """
 
 import re
@@ -11,9 +14,9 @@ from bisect import bisect_right
 from itertools import pairwise
 
 from tersely.condensing.detect import reader_of
-from tersely.condensing.focus import Focus
+from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers import generic
-from tersely.condensing.units import GAP, Gaps, Reading, Unit, pack
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, GAP, Gaps, Reading, Unit, pack
 from tersely.text.tokens import Tokenizer
 
 SHARE = 0.3
@@ -23,6 +26,14 @@ SMALLEST_BUDGET = 200
 LONGEST = 600_000
 """In characters. The second reading takes a third of the time of the first; in longer texts the delay is noticeable."""
 
+BEST_LINES = 0.15
+"""Share of the budget for the lines that contain most of the question."""
+_MOST_BEST = 200
+_VALUE = re.compile(r"\d+")
+_BY_LINE = frozenset(("text", "records", "findings", "test_run", "ci_log"))
+"""Kinds whose lines stand for themselves. In diffs, source code, settings and manuals a line is found by what it
+belongs to; the generic reader hedges tables and outlines; trees, pages and logs answer by other things than lines.
+"""
 _LEAST_SHARE_OF_BEST = 0.6
 _SHOWN_SHARE = 0.75
 _ALWAYS_CHOSEN = 99.0
@@ -47,6 +58,47 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
     return with_lines(reading, lines)
 
 
+def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> None:
+    """Guarantee the lines that contain most of the question (BM25) a share of the budget, whatever their reader thinks.
+
+    Only where a unit is a line of the source, or a few.
+    """
+    if reading.kind not in _BY_LINE or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
+        return
+    units = [
+        index
+        for index, unit in enumerate(reading.units)
+        if unit.text and unit.count == 1 and 0 <= unit.last - unit.first <= 3 and not unit.folded
+    ]
+    found = scan([reading.units[index].text for index in units], focus)
+    best = max(found.relevance, default=0.0)
+    if best <= 0:
+        return
+    order = sorted(
+        (at for at, relevance in enumerate(found.relevance) if relevance >= _LEAST_SHARE_OF_BEST * best),
+        key=lambda at: (-found.relevance[at], at),
+    )
+    left = BEST_LINES * budget * CHARACTERS_PER_TOKEN
+    shown: set[int] = set()
+    shapes: set[str] = set()
+    for at in order[:_MOST_BEST]:
+        unit = reading.units[units[at]]
+        shape = _VALUE.sub("#", unit.text)
+        if shape in shapes:
+            continue
+        shapes.add(shape)
+        owner, cost = unit.parent, len(unit.text)
+        while owner is not None and owner not in shown:
+            cost += len(reading.units[owner].text)
+            shown.add(owner)
+            owner = reading.units[owner].parent
+        if cost > left:
+            continue
+        left -= cost
+        shown.add(units[at])
+        unit.score, unit.family = _ALWAYS_CHOSEN, None
+
+
 def with_lines(reading: Reading, lines: list[Unit]) -> Reading:
     """Add lines of the source, in their order: between the units, or below a reading that has its own layout."""
     return _append_lines(reading, lines) if reading.layout is not None else _insert_lines(reading, lines)
@@ -60,12 +112,12 @@ def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, token
         unit = reading.units[index]
         if unit.count == 1 and unit.score >= 0 and unit.last - unit.first <= 3:
             shown.update(range(unit.first, unit.last + 1))
-    shown_pairs = _pairs_of_words(packed.text)
+    shown_words = _words_of(packed.text)
     second = generic.read(text, focus, budget)
     least = _LEAST_SHARE_OF_BEST * max((unit.score for unit in second.units), default=0.0)
     missing = False
     for unit in second.units:
-        if unit.score < least or unit.first in shown or _is_shown(unit.text, shown_pairs):
+        if unit.score < least or unit.first in shown or _is_shown(unit.text, shown_words):
             unit.score = -1.0
         else:
             missing = True
@@ -87,14 +139,17 @@ def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, token
     ]
 
 
-def _pairs_of_words(text: str) -> set[tuple[str, ...]]:
+def _words_of(text: str) -> set[tuple[str, ...]]:
+    """Return the words of a text and all pairs of neighbouring ones."""
     words = _WORD.findall(text.lower())
-    return set(pairwise(words)) if len(words) > 1 else {(word,) for word in words}
+    return {*pairwise(words), *((word,) for word in words)}
 
 
-def _is_shown(line: str, shown_pairs: set[tuple[str, ...]]) -> bool:
-    pairs = _pairs_of_words(line)
-    return sum(pair in shown_pairs for pair in pairs) >= _SHOWN_SHARE * len(pairs)
+def _is_shown(line: str, shown: set[tuple[str, ...]]) -> bool:
+    """Whether most pairs of neighbouring words of a line are shown, or the only word of it."""
+    words = _WORD.findall(line.lower())
+    parts = set(pairwise(words)) if len(words) > 1 else {(word,) for word in words}
+    return sum(part in shown for part in parts) >= _SHOWN_SHARE * len(parts)
 
 
 def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) -> None:

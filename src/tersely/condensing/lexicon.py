@@ -95,6 +95,7 @@ SYNONYMS: dict[str, tuple[str, ...]] = {
     "login": ("auth", "authentication", "password", "signin"),
     "auth": ("login", "unauthorized", "forbidden", "token"),
     "permission": ("denied", "forbidden", "unauthorized", "rbac"),
+    "expir": ("not after", "notafter", "validity", "valid until"),
     "certificate": ("tls", "x509", "ssl", "cert"),
     "image": ("pull", "registry"),
     "config": ("configuration", "setting", "configmap"),

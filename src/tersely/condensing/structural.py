@@ -19,7 +19,7 @@ from tersely.condensing.account import Account, Lost, Place, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.hedge import with_hedge, with_lines
+from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import Packed, Reading, Unit, moved, pack
@@ -117,6 +117,7 @@ def _packed_reading(
     reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Packed, Account, str, str]:
     lines = source_lines(clean)  # After the reading, so that only one of them is at its peak of memory.
+    raise_best_lines(reading, clean, question, budget)
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
     if not packed.text.strip():

@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tersely.condensing.detect import LONGEST_SAMPLED, Reader, Sample, Signs
@@ -23,6 +24,7 @@ from tersely.condensing.readers import json_documents, wrapped
 from tersely.condensing.readers.logs import MOST_COUNTED, Lines, reading_of
 from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
+from tersely.condensing.records import numbers_of
 from tersely.condensing.segments import read_any
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import Reading
@@ -49,6 +51,9 @@ _NAMES = re.compile(
     r"(?:^|[._-])(?:id|uid|uuid|guid|name|key|code|number|title|label|slug|\w{1,12}(?:Id|ID|Name|Key|Code|_id|_name|_key|_code))$",
     re.I,
 )
+
+_LARGEST_GROUP = 12
+"""Records about one thing, on average."""
 
 _LONGEST_PREFIX = 200
 _PREFIX_TIME = re.compile(
@@ -213,6 +218,31 @@ class _JsonLines(Lines):
                     yielded[leaf] += 1
                     self.ends[at, leaf[0]] = 2.0
                     yield at, rare[leaf]
+
+    @cached_property
+    def _groups(self) -> tuple[str, dict[str, list[int]]]:
+        """The field that says which thing a record is about, if several records are about each, and their records."""
+        best: tuple[int, str] | None = None
+        for path, values in self.values.items():
+            total = values.total()
+            if path in (self.time, self.level, self.message, "") or len(values) ** 2 < 4 * len(self.numbers):
+                continue  # So few values say of which sort a record is, or where.
+            if 2 * len(values) <= total <= _LARGEST_GROUP * len(values) and numbers_of(list(values)[:60]) is None:
+                best = max(best or (0, ""), (total, path))
+        groups: dict[str, list[int]] = {}
+        if best is None:
+            return "", groups
+        for shape in self.shapes:
+            if best[1] in shape.paths:
+                for at, value in zip(shape.members, shape.columns[shape.paths.index(best[1])], strict=True):
+                    groups.setdefault(value, []).append(at)
+        return best[1], groups
+
+    def companions(self, at: int) -> Sequence[int]:
+        path, groups = self._groups
+        value = next((value for name, value in self.leaves[at] if name == path), None)
+        members = sorted(groups.get(value, ())) if value else []
+        return [each for each in members if each != at] if len(members) <= 2 * _LARGEST_GROUP else []
 
     def series(self) -> Iterator[Series]:
         """Yield the numeric fields over all records."""
@@ -487,6 +517,8 @@ def _role(names: Sequence[str], columns: dict[str, Counter[str]], count: int) ->
 def _pair(path: str, value: str) -> str:
     if not path:
         return value
+    if value[-1:] == "\n":
+        value = value.rstrip()
     return f'{path}="{value}"' if " " in value or not value else f"{path}={value}"
 
 

@@ -61,6 +61,12 @@ _SORTABLE = re.compile(
 """Times that can be ordered as text (the names of months by their numbers)."""
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
+_BAD, _FEW = 1.8, 3
+"""The severity from which on so few lines of a template are explained by the other lines about the same thing, …"""
+_MOST_EXPLAINED = 8
+_MOST_COMPANIONS = 8
+_OF_COMPANION = 0.75
+"""… each with such a share of its score."""
 MOST_COUNTED = 3
 """Fields whose values are counted over all lines."""
 _MOST_TIMES = 2_000
@@ -179,6 +185,10 @@ class Lines:
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Yield further lines that are unusual, and how much (0..1)."""
+        return ()
+
+    def companions(self, at: int) -> Sequence[int]:
+        """Return the other lines about the same thing: the same test, request or job."""
         return ()
 
     def series(self) -> Iterable[Series]:
@@ -314,7 +324,7 @@ class _Reader:
             (template for template in self.templates if not template.absorbed), key=lambda each: each.shown
         )
         extras = [*literal, *self._odd_and_extreme()]
-        return self._laid_out(ordered, extras)
+        return self._laid_out(ordered, [*extras, *self._companions(ordered, extras)])
 
     # -- grouping
 
@@ -573,6 +583,25 @@ class _Reader:
                 if each.measures or wanted:
                     out += self._ends(each, score, strength if wanted else 0.0, bool(best), top)
         return out
+
+    def _companions(
+        self, ordered: Sequence[_Template], extras: Sequence[tuple[int, float]]
+    ) -> Iterator[tuple[int, float]]:
+        """Yield the lines about the same things as the few worst or most requested ones, which say why."""
+        if not self.focus.trouble:
+            return
+        few = [
+            (template.score, template.shown)
+            for template in ordered
+            if template.severity >= _BAD and len(template.members) <= _FEW
+        ]
+        few += [(score, at) for at, score in extras]
+        seen: set[int] = set()
+        for score, at in sorted(few, key=lambda each: (-each[0], each[1]))[:_MOST_EXPLAINED]:
+            companions = () if at in seen else self.log.companions(at)
+            seen.update((at, *companions))
+            for rank, other in enumerate(companions[:_MOST_COMPANIONS]):
+                yield other, _OF_COMPANION * score / (1 + 0.1 * rank)
 
     def _ends(
         self, series: Series, score: float, asked: float, any_asked: bool, top: float
