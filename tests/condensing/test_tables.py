@@ -2,6 +2,7 @@
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tables import read, read_csv
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 
 
@@ -106,3 +107,29 @@ def test_a_row_with_a_date_is_not_a_header() -> None:
         for number in range(80)
     )
     assert " of 79]" not in shown(blame, "step 12", 200)
+
+
+def test_the_other_columns_are_counted_before_ordinary_rows_are_shown() -> None:
+    rows = [
+        f"{chr(97 + at % 26)}{chr(97 + at // 26)}-host {'degraded' if at in (77, 201) else 'running'} "
+        f"{('eu', 'us', 'ap')[at % 3]} {5 + at % 30}"
+        for at in range(300)
+    ]
+    text = condense_structurally("NAME STATE REGION CPU\n" + "\n".join(rows), 400, "Which hosts are degraded?").text
+    assert "[300 rows; STATE: degraded ×2, running ×298]" in text
+    assert "[300 rows; REGION: ap ×100, eu ×100, us ×100]" in text
+    assert "[300 rows; CPU: 5 – 34]" in text
+    assert "zc-host degraded ap 22" in text
+    assert "th-host degraded eu 26" in text
+
+
+def test_a_row_that_the_hedge_adds_is_aligned_like_the_other_rows() -> None:
+    rows = [
+        f"pod-{at:04}     1/1    {'Pending' if at == 50 else 'Running'}   {at % 3}         {at * at % 89 + 1}d"
+        for at in range(300)
+    ]
+    header = "NAME         READY  STATUS    RESTARTS  AGE\n"
+    condensed = condense_structurally(header + "\n".join(rows), 400, "Which pods are pending?")
+    assert condensed.kind == "table"
+    assert "pod-0050 1/1 Pending 2" in condensed.text
+    assert "  " not in condensed.text

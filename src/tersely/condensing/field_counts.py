@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from tersely.condensing.focus import Focus, subwords
 from tersely.condensing.lexicon import SEVERITY, STATES
-from tersely.condensing.records import far_out, labelled_columns, meant_direction, numbers_of
+from tersely.condensing.records import Column, far_out, labelled_columns, meant_direction, numbers_of
 from tersely.shapes.values import number_of
 
 FEWEST = 8
@@ -93,8 +93,11 @@ class FieldValues:
     """Records in which the field is an object or a list."""
 
 
-def telling(fields: Sequence[FieldValues], focus: Focus) -> list[tuple[float, int, Counted]]:
-    """Return the fields that matter, best first, each with its score, its position and what all records have in it."""
+def telling(fields: Sequence[FieldValues], focus: Focus, *, every: bool = False) -> list[tuple[float, int, Counted]]:
+    """Return the fields that matter, best first, each with its score, its position and what all records have in it.
+
+    With `every`, the fields that do not matter follow, with a score of 0.
+    """
     counts: dict[int, Counted] = {}
     for at, field in enumerate(fields):
         if field.absent > MOST_ABSENT * (len(field.values) + field.absent) and len(set(field.values)) > 3:
@@ -105,7 +108,7 @@ def telling(fields: Sequence[FieldValues], focus: Focus) -> list[tuple[float, in
     # Names are no states: a question for "any job" names the field `job`, which has no counts, and may ask for another.
     best = max((fields[at].match for at in counts), default=0.0)
     scores = {at: _score(fields[at], fields[at].match / best if best else 0.0, focus) for at in counts}
-    order = sorted((at for at in counts if scores[at] > 0), key=lambda at: (-scores[at], at))
+    order = sorted((at for at in counts if every or scores[at] > 0), key=lambda at: (-scores[at], at))
     return [(scores[at], at, counts[at]) for at in order]
 
 
@@ -124,15 +127,20 @@ def match_of(label: str, focus: Focus) -> float:
 
 def counts_of_lines(texts: Sequence[str], focus: Focus, most: int) -> list[str]:
     """Return what all lines say under the labels that matter: `status: ok ×38, failed ×1`."""
+    return counts_of_columns(labelled_columns(texts), len(texts), focus, most)
+
+
+def counts_of_columns(columns: Sequence[Column], lines: int, focus: Focus, most: int) -> list[str]:
+    """Return the same for columns that are known already."""
     fields = [
         FieldValues(
             column.label,
             column.values,
-            len(texts) - len(column.values),
+            lines - len(column.values),
             match_of(column.label, focus),
             named_values(set(column.values), focus),
         )
-        for column in labelled_columns(texts)
+        for column in columns
     ]
     return [f"{fields[at].label}: {counted.text}" for _, at, counted in telling(fields, focus)[:most]]
 

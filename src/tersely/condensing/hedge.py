@@ -51,7 +51,7 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
         return reading
     source = text.split("\n")
     whole = {line.first for line in lines if line.text == source[line.first - 1].rstrip()}
-    lines = _without_pieces_of_rows(reading, lines, whole)
+    lines = _without_rows(reading, lines, whole)
     if not lines:
         return reading
     _exclude_duplicates(reading, lines, whole)
@@ -162,18 +162,24 @@ def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) ->
         line.score = _ALWAYS_CHOSEN
 
 
-def _without_pieces_of_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[Unit]:
-    """Choose a row that is counted instead of pieces of it, which would look like rows."""
+def _without_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[Unit]:
+    """Choose a row instead of its line, which is aligned otherwise, or of pieces of it, which would look like rows."""
     owners = _owners_of_rows(reading, {line.first for line in lines} - whole)
-    rows = {
-        unit.first: unit for unit in reading.units if unit.parent is not None and owners.get(unit.first) == unit.parent
-    }
+    texts = {line.first: line.text.split() for line in lines if line.first in whole}
+    rows: dict[int, Unit] = {}
+    for unit in reading.units:
+        if unit.parent is None or unit.count != 1:
+            continue
+        alone = unit.first == unit.last and unit.first in texts
+        if owners.get(unit.first) == unit.parent or (alone and unit.text.split() == texts[unit.first]):
+            rows[unit.first] = unit
     if not rows:
         return lines
     place: dict[int, int] = {}
     for at, line in enumerate(lines):
         if line.first in rows:
-            rows[line.first].score = max(rows[line.first].score, line.score)
+            row = rows[line.first]
+            row.score = max(row.score, _ALWAYS_CHOSEN if line.first in whole and line.score >= 0 else line.score)
         else:
             place[at] = len(place)
     kept = [line for line in lines if line.first not in rows]

@@ -137,7 +137,9 @@ _TABLE = {
         roles={"shared": 6.0, "closing": 1.2, "loose": 0.4, "record": 0.3},
     ),
     "lines of records": Weights(severity=0.05, severity_asked=0.25),
-    "table": Weights(severity=0.15, severity_asked=0.4, roles={"incomplete": 0.9, "header": 0.4, "first rows": 0.15}),
+    "table": Weights(
+        severity=0.15, severity_asked=0.4, roles={"incomplete": 0.9, "header": 0.4, "counts": 0.3, "first rows": 0.15}
+    ),
     "lines beside tables": Weights(severity=0.25, severity_asked=0.25, roles={"line": 0.3}),
     "test_run": Weights(
         severity=0.1,

@@ -17,16 +17,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
 from operator import le
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.field_counts import counts_of_lines
+from tersely.condensing.field_counts import counts_of_columns
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.readers import stack
 from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
 from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.readers.tables import columns_of
+from tersely.condensing.records import Column, labelled_columns
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
@@ -63,6 +65,7 @@ _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "
 _MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES, 1)}
 _BAD, _FEW = 1.8, 3
 """The severity from which on so few lines of a template are explained by the other lines about the same thing, …"""
+_FEWEST_VALUES = 8
 _MOST_EXPLAINED = 8
 _MOST_COMPANIONS = 8
 _OF_COMPANION = 0.75
@@ -201,7 +204,7 @@ class Lines:
 
     def counts(self, focus: Focus) -> list[str]:
         """Return what all lines say in the fields that matter to the question, for the head."""
-        return counts_of_lines([line for line in self.lines if line], focus, MOST_COUNTED)
+        raise NotImplementedError
 
 
 class _PlainLines(Lines):
@@ -235,6 +238,31 @@ class _PlainLines(Lines):
 
     def source(self, at: int) -> str:
         return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
+
+    @cached_property
+    def _labelled(self) -> tuple[list[int], list[Column]]:
+        """The lines that are not blank, and the columns that most of them label."""
+        filled = [at for at, line in enumerate(self.lines) if line]
+        return filled, labelled_columns([self.lines[at] for at in filled])
+
+    def odd(self) -> Iterable[tuple[int, float]]:
+        """Yield lines with a rare value under a label that has few different values."""
+        filled, columns = self._labelled
+        for column in columns:
+            counts = Counter(column.values)
+            total = len(column.values)
+            if total < _FEWEST_VALUES or not 1 < len(counts) <= max(3, min(24, total // 4)):
+                continue
+            rare = {value for value, times in counts.items() if times <= max(1, total // 50)}
+            yielded: Counter[str] = Counter()
+            for row, value in zip(column.rows, column.values, strict=True):
+                if value in rare and yielded[value] < 2:
+                    yielded[value] += 1
+                    yield filled[row], 0.5 + 0.3 * (1 - len(counts) / total)
+
+    def counts(self, focus: Focus) -> list[str]:
+        filled, columns = self._labelled
+        return counts_of_columns(columns, len(filled), focus, MOST_COUNTED)
 
     def shared(self) -> list[str]:
         usual = self.preamble.usual_level

@@ -30,7 +30,11 @@ rows would push out others that a smaller budget shows.
 NARROWED_ROW = 160
 """In characters. What is shown of such a row."""
 MOST_COUNTED = 4
-"""Columns whose values are counted over all rows."""
+"""Columns whose values are counted over all rows because they matter to the question, …"""
+MOST_FURTHER = 8
+"""… and so many in all if there is room."""
+FROM_BUDGET = 300
+"""In tokens. A smaller budget has no room for counts."""
 
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
@@ -52,15 +56,11 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
     return reading_of([TablePart(table)], focus, budget)
 
 
-# ------------------------------------------------------------------ finding tables
-
-
 # ------------------------------------------------------------------ scoring rows
 
 
 def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     units: list[Unit] = []
-    tables: list[tuple[Table, int, list[int]]] = []
     heads: list[str] = []
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
     found = scan(all_texts, focus)
@@ -80,6 +80,10 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         _weigh_rows(table, focus, scores, leaders)
         offset += size
         owner: int | None = None
+        counts, further = _summaries(table, focus) if budget >= FROM_BUDGET else ([], [])
+        heads += counts
+        above = table.header_line if table.header_text else table.lines[0]
+        units += [Unit(counted, above, above - 1, WEIGHTS["table"].roles["counts"], count=0) for counted in further]
         narrow = _narrowed(table, focus, scores)
         if table.header_text:
             owner = len(units)
@@ -97,7 +101,6 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         most = min(MOST_UNITS, 2_000 + 4 * budget)
         if size > most:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
-        start = len(units)
         for row in shown:
             text = narrow(table.rows[row], table.texts[row])
             units.append(
@@ -110,11 +113,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     family=None if row in leaders else _VARIABLE.sub("#", text[:140]),
                 )
             )
-        tables.append((table, start, list(shown)))
-        heads += _summaries(table, focus)
-
-    head = "\n".join(heads) if budget >= 300 and heads else ""
-    return Reading("table", units, head=head, decay=0.5)
+    return Reading("table", units, head="\n".join(heads), decay=0.5)
 
 
 def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list[str], str], str]:
@@ -188,11 +187,14 @@ def _weigh_rows(table: Table, focus: Focus, scores: list[float], leaders: set[in
         scores[row] += roles["first rows"]
 
 
-def _summaries(table: Table, focus: Focus) -> list[str]:
-    """Return what all rows have in the columns that matter to the question."""
+def _summaries(table: Table, focus: Focus) -> tuple[list[str], list[str]]:
+    """Return what all rows have in the columns that matter to the question, and in the others.
+
+    The others say more about the ordinary rows than a few of these rows would.
+    """
     size = len(table.rows)
     if size < FEWEST:
-        return []
+        return [], []
     fields = [
         FieldValues(
             label,
@@ -203,8 +205,10 @@ def _summaries(table: Table, focus: Focus) -> list[str]:
         for at, label in enumerate(table.header)
         if label
     ]
-    chosen = telling(fields, focus)[:MOST_COUNTED]
-    return [f"[{size} rows; {fields[at].label}: {counted.text}]" for _, at, counted in chosen]
+    found = telling(fields, focus, every=True)
+    texts = [f"[{size} rows; {fields[at].label}: {counted.text}]" for _, at, counted in found]
+    matter = min(MOST_COUNTED, sum(1 for score, _, _ in found if score > 0))
+    return texts[:matter], texts[matter:MOST_FURTHER]
 
 
 _CELLS = re.compile(r"\S+(?: \S+)*")
