@@ -145,7 +145,7 @@ async def test_a_session_waits_for_a_server_that_is_starting_and_names_one_that_
             "mcp_servers": {"late": server_of("late", str(gate)), "away": {"transport": away}},
             "agents": {"one": {"llm_provider": "main"}},
             "chains": {"plain": {"alert_types": ["plain"], "stages": [{"name": "look", "agent": "one"}]}},
-            "defaults": {"alert_type": "plain", "llm_provider": "main"},
+            "defaults": {"alert_type": "plain", "llm_provider": "main", "verdict": False},
             "queue": {"poll": 0.05, "lease": 5},
         }
 
