@@ -7,7 +7,9 @@ and long values are cut, so that no caller can fill the log.
 import json
 import logging
 import sys
+import threading
 import time
+from collections.abc import Callable
 from typing import Any, TextIO
 
 from tersely.errors import MaskingFailed
@@ -15,6 +17,14 @@ from tersely.log_context import log_fields
 from tersely.masking.mask import mask
 
 LONGEST_VALUE = 2_000
+
+STORE_BACK = "store_available"
+"""The line that ends a series of those about an unavailable database."""
+
+_ABOUT_THE_STORE = frozenset(
+    {"store_unavailable", "step_not_stored", "worker_lock_lost", "notices_lost", "viewers_wait_for_store"}
+)
+_DATABASE_LIBRARIES = frozenset({"dbos", "psycopg", "sqlalchemy"})
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
 
@@ -39,6 +49,49 @@ class JsonFormatter(logging.Formatter):
             line["exception"] = _bounded(f"{type(error).__name__}: {error}")
             line["where"] = _last_frames(error)
         return json.dumps(line, ensure_ascii=True, default=str)
+
+
+class RepetitionFilter(logging.Filter):
+    """Keeps the log readable while a database is away: a line about it is written once, then at most once a minute.
+
+    `left_out` of the next such line, and of the line that says it is back, is how many lines were not written.
+    """
+
+    def __init__(self, seconds: float = 60.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._seconds, self._clock = seconds, clock
+        self._written: dict[object, tuple[float, int]] = {}
+        """When a line of each kind was written, and how many were left out since."""
+
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        kind = _kind_of(record)
+        if kind is None:
+            return True
+        with self._lock:
+            if kind == STORE_BACK:
+                left_out = sum(count for _, count in self._written.values())
+                self._written.clear()
+            else:
+                now = self._clock()
+                written, left_out = self._written.get(kind, (now - self._seconds, 0))
+                if now - written < self._seconds:
+                    self._written[kind] = (written, left_out + 1)
+                    return False
+                self._written[kind] = (now, 0)
+        if left_out:
+            record.left_out = left_out
+        return True
+
+
+def _kind_of(record: logging.LogRecord) -> object:
+    """What makes two lines about the database repetitions of each other; None for all other lines."""
+    if record.msg == STORE_BACK or record.msg in _ABOUT_THE_STORE:
+        return record.msg
+    if record.levelno >= logging.WARNING and record.name.partition(".")[0] in _DATABASE_LIBRARIES:
+        return (record.name, record.lineno)  # Their texts contain the errors, which differ.
+    return None
 
 
 def _bounded(value: Any) -> Any:
@@ -67,6 +120,7 @@ def configure_logging(service_id: str, level: str = "info", stream: TextIO | Non
     """Send all log records to stderr as JSON lines; handlers that libraries installed are removed."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter(service_id))
+    handler.addFilter(RepetitionFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Libraries log at WARNING whatever the level: their INFO records quote requests, addresses and content.

@@ -265,7 +265,7 @@ class Bus:
             try:
                 await self.poll()
             except StoreUnavailable as problem:
-                logger.warning("Viewers wait for the database", extra={"reason": str(problem)})
+                logger.warning("viewers_wait_for_store", extra={"reason": str(problem)})
 
 
 class Subscription:

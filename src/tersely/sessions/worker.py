@@ -217,6 +217,9 @@ class Worker:
     """Since when heartbeats were sent without a gap, by the database's clock."""
 
     _last_heartbeat: datetime | None = None
+    _unavailable_since: float | None = None
+    """Since when the database does not answer, by this process's clock."""
+
     _lock: WorkerLock | None = None
     _unlocked: dict[str, tuple[float, datetime]] = field(default_factory=dict)
     """Workers that do not hold their lock: since when, and their last heartbeat then."""
@@ -595,6 +598,10 @@ class Worker:
                 db, self.name, host=socket.gethostname(), version=self.version, leaving=self.leaving
             )
         self.database.clock.synchronize(now)
+        if self._unavailable_since is not None:
+            seconds = round(anyio.current_time() - self._unavailable_since, 1)
+            logger.warning("store_available", extra={"after": seconds})
+            self._unavailable_since = None
         if self._last_heartbeat is None or abs((now - self._last_heartbeat).total_seconds()) > self.timeouts.lease:
             self._heartbeats_since = now
         self._last_heartbeat = now
@@ -752,6 +759,7 @@ class Worker:
             try:
                 await task()
             except StoreUnavailable as problem:
+                self._unavailable_since = self._unavailable_since or anyio.current_time()
                 logger.warning("store_unavailable", extra={"reason": str(problem)})
             except (LostSession, SessionNotFound):
                 pass  # Another worker was faster.

@@ -89,7 +89,7 @@ class Notices:
                     pause = FIRST_RETRY_SECONDS
                     await work(connection)
             except (Error, OSError) as problem:
-                logger.warning("The connection for notices was lost", extra={"reason": type(problem).__name__})
+                logger.warning("notices_lost", extra={"reason": type(problem).__name__})
             await anyio.sleep(
                 pause * random.uniform(0.5, 1.0)
             )  # Jitter, so that replicas do not reconnect at the same time.
