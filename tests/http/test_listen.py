@@ -3,7 +3,7 @@
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -11,8 +11,11 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
 from tersely.http.listen import listen, serve_http
 
@@ -76,6 +79,71 @@ async def test_a_second_signal_ends_at_once_even_when_stopping_hangs() -> None:
         os.kill(os.getpid(), signal.SIGTERM)
         await stopping.wait()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_listeners_to_streams_do_not_delay_the_end_and_requests_in_flight_finish(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With 25 event streams, 25 WebSockets and a request; without waiting for the grace of the latter."""
+    monkeypatch.setattr("tersely.http.listen.GRACE_SECONDS", 600)
+    listening, ended = 0, anyio.Event()
+
+    async def stream(request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            nonlocal listening
+            listening += 1
+            yield ": welcome\n\n"
+            await anyio.sleep_forever()
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+    async def follow(websocket: WebSocket) -> None:
+        nonlocal listening
+        await websocket.accept()
+        listening += 1
+        with suppress(WebSocketDisconnect):
+            await websocket.receive_text()
+
+    async def slow(request: Request) -> Response:
+        nonlocal listening
+        listening += 1
+        await ended.wait()
+        return JSONResponse({"whole": True})
+
+    async def listen_to(address: str) -> None:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            async with client.stream("GET", f"{address}/events", headers={"Accept": "text/event-stream"}) as response:
+                received = [line async for line in response.aiter_lines()]
+        assert received[0] == ": welcome"
+        ends.append("stream")
+
+    async def watch(address: str) -> None:
+        async with connect(f"{address.replace('http', 'ws')}/ws", proxy=None) as socket:
+            with pytest.raises(ConnectionClosed):
+                await socket.recv()
+        ends.append("viewer")
+
+    async def ask(address: str) -> None:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            assert (await client.post(f"{address}/slow")).json() == {"whole": True}
+        ends.append("request")
+
+    ends: list[str] = []
+    routes = [Route("/events", stream), WebSocketRoute("/ws", follow), Route("/slow", slow, methods=["POST"])]
+    async with served(Starlette(routes=routes)) as address:
+        async with anyio.create_task_group() as clients:
+            for _ in range(25):
+                clients.start_soon(listen_to, address)
+                clients.start_soon(watch, address)
+            clients.start_soon(ask, address)
+            while listening < 51:
+                await anyio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+            while len(ends) < 50:
+                await anyio.sleep(0.01)
+            assert "request" not in ends
+            ended.set()
+    assert sorted(ends) == ["request", *["stream"] * 25, *["viewer"] * 25]
 
 
 async def test_forwarded_headers_count_only_where_they_are_trusted() -> None:

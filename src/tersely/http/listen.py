@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import anyio
 import anyio.abc
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 GRACE_SECONDS = 5
@@ -112,6 +112,41 @@ class _Server(uvicorn.Server):
         yield
 
 
+class _EndingStreams:
+    """Ends event streams that a client only listens to when the server stops; they would last for the whole grace."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.stopping = anyio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] != "GET" or not _accepts_events(scope):
+            await self._app(scope, receive, send)
+            return
+        is_open = False
+
+        async def noting(message: Message) -> None:
+            nonlocal is_open
+            is_open = message["type"] == "http.response.start" or bool(message.get("more_body"))
+            await send(message)
+
+        async with anyio.create_task_group() as tasks:
+
+            async def end_when_stopping() -> None:
+                await self.stopping.wait()
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(end_when_stopping)
+            await self._app(scope, receive, noting)
+            tasks.cancel_scope.cancel()
+        if is_open and self.stopping.is_set():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _accepts_events(scope: Scope) -> bool:
+    return any(name == b"accept" and b"text/event-stream" in value for name, value in scope["headers"])
+
+
 async def serve_http(
     app: ASGIApp,
     *,
@@ -134,12 +169,14 @@ async def serve_http(
         OSError: The address is in use or does not belong to this machine.
     """
     listener = listen(host, port)
-    server = build_server(app, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers)
+    streams = _EndingStreams(app)
+    server = build_server(streams, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers)
     stopping = anyio.Event()
 
     async def stop() -> None:
         if on_stop:
             await on_stop()
+        streams.stopping.set()
         server.should_exit = True
 
     async def stop_on_signal(*, task_status: anyio.abc.TaskStatus[None]) -> None:
