@@ -270,7 +270,12 @@ class ServerOptions(BaseModel):
     """
 
     max_result_bytes: int = Field(default=32 * MEGABYTE, ge=1024, le=2**40)
-    """Maximum size of a result in bytes. Larger results are refused while they are read."""
+    """Maximum size of a result in bytes that is processed as a whole. Larger results are refused while they are read,
+    or processed in parts by the gateway."""
+
+    max_spooled_bytes: int = Field(default=256 * MEGABYTE, ge=0, le=2**40)
+    """Maximum size of a result in bytes that the gateway condenses in parts, in bounded memory; its text is in a
+    temporary file meanwhile. With less than `max_result_bytes`, no result is."""
 
     protocol: Protocol = "auto"
     """Protocol version. `auto` uses the newest that both sides support, `handshake-first` the older if available."""

@@ -25,7 +25,18 @@ from mcp.shared.message import SessionMessage
 
 from tersely.errors import ToolUnavailable
 from tersely.mcp.connect.tokens import RefreshFailed, StoredLogin, login_needed
-from tersely.mcp.connect.wire import HalfCharacters, Inbound, Line, TransportProblem, answered, parse
+from tersely.mcp.connect.wire import (
+    SPOOLED,
+    EventLines,
+    HalfCharacters,
+    Inbound,
+    Line,
+    MakeSpool,
+    Spool,
+    TransportProblem,
+    answered,
+    parse,
+)
 from tersely.mcp.logins import LoginStore
 from tersely.mcp.servers import TransportOptions
 
@@ -62,7 +73,14 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
     Where the configuration names no `Authorization` header, the stored login at the address is used.
     """
 
-    def __init__(self, options: TransportOptions, *, limit: int, logins: LoginStore | None = None) -> None:
+    def __init__(
+        self,
+        options: TransportOptions,
+        *,
+        limit: int,
+        logins: LoginStore | None = None,
+        spool: MakeSpool | None = None,
+    ) -> None:
         headers = {name: value.get_secret_value() for name, value in options.headers.items()}
         if options.bearer_token:
             headers["Authorization"] = f"Bearer {options.bearer_token.get_secret_value()}"
@@ -70,6 +88,7 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         headers["Accept-Encoding"] = "identity"
         super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
         self._limit = limit
+        self._spool = spool
         self._url = options.url or ""
         self._login = StoredLogin(logins, self._url) if logins and "authorization" not in self.headers else None
         self.session: dict[str, str] = {}
@@ -94,7 +113,10 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         if not response.is_stream_consumed:
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             # An event stream is endless, so its total size has no limit; each event is limited where it is read.
-            response.stream = _Bounded(response.stream, None if _is_stream(response) else self._limit)
+            if _is_stream(response):
+                response.stream = _Events(response.stream, self._limit, self._spool)
+            else:
+                response.stream = _Bounded(response.stream, self._limit, self._spool if _is_json(response) else None)
         return response
 
     async def _send_with_token(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
@@ -119,7 +141,8 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
                 status=response.status_code,
             )
         size = response.headers.get("content-length", "")
-        if size.isdecimal() and int(size) > self._limit + _OVERHEAD:
+        spooled = self._spool is not None and _is_json(response) and response.status_code < 400
+        if size.isdecimal() and int(size) > self._limit + _OVERHEAD and not spooled:
             return TransportProblem("too_large", "", size=int(size))
         status = response.status_code
         if status == 404 and "mcp-session-id" in request.headers:
@@ -145,26 +168,68 @@ def _login_challenge(response: httpx2.Response) -> str:
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that stops at the limit and is always valid UTF-8."""
+    """A body that stops at the limit and is always valid UTF-8. With a spool, a larger one becomes a short message."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, limit: int | None) -> None:
+    def __init__(self, body: httpx2.AsyncByteStream, limit: int, make_spool: MakeSpool | None = None) -> None:
         self._body = body
         self._limit = limit
+        self._make_spool = make_spool
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
         mend = HalfCharacters().feed
+        held: list[bytes] = []
+        spool: Spool | None = None
         try:
             async for chunk in self._body:
-                if self._limit is None:
-                    yield mend(chunk)
-                    continue
                 size += len(chunk)
-                if size > self._limit + _OVERHEAD:
+                if spool is None and size <= self._limit + _OVERHEAD:
+                    held.append(chunk)
+                    continue
+                if spool is None and self._make_spool is not None:
+                    spool = self._make_spool()
+                    for one in held:
+                        spool.feed(one)
+                    held = []
+                if spool is None:
                     raise _Refused(TransportProblem("too_large", ""))
+                spool.feed(chunk)
+                if spool.is_too_large:
+                    spool.discard()
+                    raise _Refused(TransportProblem("too_large", SPOOLED))
+            if spool is not None:
+                yield spool.finish()
+                return
+            # Held until here, because the beginning of a larger body must not be passed on.
+            for chunk in held:
                 yield mend(decode(chunk).encode())
             yield mend(decode(b"", True).encode(), is_last=True)
+        except httpx2.TransportError as problem:
+            raise _Refused(TransportProblem("broken", _describe(problem))) from None
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
+
+
+class _Events(httpx2.AsyncByteStream):
+    """An event stream. It is endless, so its total size has no limit; each event is limited where it is parsed.
+
+    With a spool, an event over the limit becomes a short one.
+    """
+
+    def __init__(self, body: httpx2.AsyncByteStream, limit: int, make_spool: MakeSpool | None = None) -> None:
+        self._body = body
+        self._limit = limit
+        self._make_spool = make_spool
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        mend = HalfCharacters().feed
+        lines = EventLines(self._limit + _OVERHEAD, self._make_spool) if self._make_spool else None
+        try:
+            async for chunk in self._body:
+                for piece in lines.feed(chunk) if lines else (chunk,):
+                    yield mend(piece)
         except httpx2.TransportError as problem:
             raise _Refused(TransportProblem("broken", _describe(problem))) from None
 
@@ -209,9 +274,11 @@ def _phrase(status: int) -> str:
 
 
 @asynccontextmanager
-async def streamable(options: TransportOptions, *, limit: int, logins: LoginStore | None = None) -> AsyncIterator[Line]:
+async def streamable(
+    options: TransportOptions, *, limit: int, logins: LoginStore | None = None, spool: MakeSpool | None = None
+) -> AsyncIterator[Line]:
     assert options.url
-    async with UpstreamHTTPClient(options, limit=limit, logins=logins) as client:
+    async with UpstreamHTTPClient(options, limit=limit, logins=logins, spool=spool) as client:
         try:
             transport = streamable_http_client(
                 options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
@@ -233,7 +300,12 @@ async def _delete_session(client: UpstreamHTTPClient, url: str) -> None:
 
 @asynccontextmanager
 async def events(
-    options: TransportOptions, *, name: str, limit: int, logins: LoginStore | None = None
+    options: TransportOptions,
+    *,
+    name: str,
+    limit: int,
+    logins: LoginStore | None = None,
+    spool: MakeSpool | None = None,
 ) -> AsyncIterator[Line]:
     """Connect over SSE, the older transport: an event stream from the server, and a POST for every message to it.
 
@@ -246,7 +318,7 @@ async def events(
     line = Line(incoming, outgoing)
     headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
     async with (
-        UpstreamHTTPClient(options, limit=limit, logins=logins) as client,
+        UpstreamHTTPClient(options, limit=limit, logins=logins, spool=spool) as client,
         from_server,
         incoming,
         outgoing,

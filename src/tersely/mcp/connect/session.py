@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -32,7 +33,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect import http, stdio
-from tersely.mcp.connect.wire import Inbox, Line, TransportProblem
+from tersely.mcp.connect.spool import MessageSpool, SpooledAnswer
+from tersely.mcp.connect.wire import SPOOLED, Inbox, Line, TransportProblem
 from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import OnProgress, Tool, is_too_deep, read_tool
 from tersely.mcp.servers import Server
@@ -225,7 +227,7 @@ class UpstreamSession:
                 await self._send(request, exchange, None)
             else:
                 await _with_progress(on_progress, lambda report: self._send(request, exchange, report))
-        return exchange.answer
+        return SpooledAnswer.of(exchange.answer) or exchange.answer
 
     async def _send(
         self, request: "types.Request[dict[str, Any] | None, str]", exchange: _Exchange, on_progress: ProgressFnT | None
@@ -276,7 +278,7 @@ class UpstreamSession:
             )
         match problem.kind:
             case "too_large":
-                return too_large(self._server, problem.size)
+                return too_large(self._server, problem.size, is_spooled=problem.message == SPOOLED)
             case "malformed":
                 return ResultMalformed(f"The response of server {name!r} cannot be parsed: {problem.message}.")
             case "login":
@@ -421,12 +423,14 @@ def _is_valid_tool(tool: object) -> bool:
     return True
 
 
-def too_large(server: Server, size: int | None) -> ResultTooLarge:
-    limit = server.options.max_result_bytes
+def too_large(server: Server, size: int | None, *, is_spooled: bool = False) -> ResultTooLarge:
+    name = "max_spooled_bytes" if is_spooled else "max_result_bytes"
+    limit: int = getattr(server.options, name)
     actual = f"it has {size:,} bytes, and" if size else "it is larger than the limit:"
     return ResultTooLarge(
         f"The result was refused: {actual} at most {limit:,} bytes are read from server {server.name!r}. "
-        "Ask for less: a narrower filter, fewer fields, or one page. The operator can raise `max_result_bytes`.",
+        "Ask for less: a narrower filter, fewer fields, or one page. The operator can raise "
+        f"`{name}`.",
         limit=limit,
         size=size,
     )
@@ -474,6 +478,7 @@ async def opened(
     on_request: OnRequestFromServer | None = None,
     environment: Mapping[str, str] | None = None,
     logins: LoginStore | None = None,
+    spools: bool = False,
 ) -> AsyncIterator[UpstreamSession]:
     """Connect and negotiate. Capabilities for requests from the server are declared only if `on_request` is given.
 
@@ -487,7 +492,7 @@ async def opened(
         data = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         on_message(data["method"], data.get("params") or {})
 
-    async with _transport(server, environment, logins) as line:
+    async with _transport(server, environment, logins, spools) as line:
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.on_request_from_server = on_request
@@ -516,16 +521,18 @@ async def opened(
 
 
 def _transport(
-    server: Server, environment: Mapping[str, str] | None, logins: LoginStore | None
+    server: Server, environment: Mapping[str, str] | None, logins: LoginStore | None, spools: bool
 ) -> AbstractAsyncContextManager[Line]:
     options, limit = server.options.transport, server.options.max_result_bytes
+    most = server.options.max_spooled_bytes
+    spool = partial(MessageSpool, most) if spools and most > limit else None
     match options.kind:
         case "stdio":
-            return stdio.started(options, name=server.name, limit=limit, environment=environment)
+            return stdio.started(options, name=server.name, limit=limit, environment=environment, spool=spool)
         case "sse":
-            return http.events(options, name=server.name, limit=limit, logins=logins)
+            return http.events(options, name=server.name, limit=limit, logins=logins, spool=spool)
         case _:
-            return http.streamable(options, limit=limit, logins=logins)
+            return http.streamable(options, limit=limit, logins=logins, spool=spool)
 
 
 async def _negotiate(client: ClientSession, protocol: str) -> None:

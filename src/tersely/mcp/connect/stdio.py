@@ -22,7 +22,18 @@ from mcp.shared.message import SessionMessage
 
 from tersely.cpu.run import run_in_thread
 from tersely.errors import ToolUnavailable
-from tersely.mcp.connect.wire import Inbound, Line, LineSplitter, TooLong, TransportProblem, answered, id_in, parse
+from tersely.mcp.connect.wire import (
+    SPOOLED,
+    Inbound,
+    Line,
+    LineSplitter,
+    MakeSpool,
+    TooLong,
+    TransportProblem,
+    answered,
+    id_in,
+    parse,
+)
 from tersely.mcp.servers import TransportOptions, is_inherited
 
 CLOSE_SECONDS = 2.0
@@ -39,12 +50,13 @@ _PARSE_IN_THREAD = 1024 * 1024
 class _Child(Line):
     """A transport to a child process."""
 
-    def __init__(self, process: Process, limit: int) -> None:
+    def __init__(self, process: Process, limit: int, spool: MakeSpool | None = None) -> None:
         self.from_server, incoming = anyio.create_memory_object_stream[Inbound](0)
         outgoing, self.to_server = anyio.create_memory_object_stream[SessionMessage](0)
         super().__init__(incoming, outgoing)
         self.process = process
         self.limit = limit
+        self.spool = spool
         self.knows_what_was_sent = True
         self.pid = process.pid
         self._stderr: deque[bytes] = deque(maxlen=16)
@@ -58,7 +70,7 @@ class _Child(Line):
         return f"the process {ended}{': ' if last_line else ''}{last_line}" if ended else last_line
 
     async def read(self) -> None:
-        lines = LineSplitter(self.limit + _OVERHEAD)
+        lines = LineSplitter(self.limit + _OVERHEAD, self.spool)
         refused: set[types.RequestId] = set()
         assert self.process.stdout
         async with self.from_server:
@@ -87,7 +99,8 @@ class _Child(Line):
             if request_id is None or request_id in refused:
                 return []
             refused.add(request_id)
-            return [TransportProblem("too_large", "", size=line.size).answer(request_id)]
+            limit = SPOOLED if self.spool else ""
+            return [TransportProblem("too_large", limit, size=line.size).answer(request_id)]
         message = parse(line) if len(line) < _PARSE_IN_THREAD else await run_in_thread(parse, line)
         if message is not None:
             self.note_answer(message)
@@ -140,7 +153,12 @@ class _Child(Line):
 
 @asynccontextmanager
 async def started(
-    options: TransportOptions, *, name: str, limit: int, environment: Mapping[str, str] | None = None
+    options: TransportOptions,
+    *,
+    name: str,
+    limit: int,
+    environment: Mapping[str, str] | None = None,
+    spool: MakeSpool | None = None,
 ) -> AsyncIterator[Line]:
     """Run the server's process for the duration of the block.
 
@@ -174,7 +192,7 @@ async def started(
     except (OSError, ValueError) as problem:
         why = problem.strerror if isinstance(problem, OSError) and problem.strerror else type(problem).__name__
         raise ToolUnavailable(f"Server {name!r} could not be started: {options.command}: {why}.", sent=False) from None
-    child = _Child(process, limit)
+    child = _Child(process, limit, spool)
     try:
         async with anyio.create_task_group() as tasks:
             for work in (child.read, child.write, child.read_stderr, child.watch):

@@ -112,10 +112,12 @@ class Connection:
         on_request: OnServerRequest | None = None,
         environment: Mapping[str, str] | None = None,
         logins: LoginStore | None = None,
+        spools: bool = False,
     ) -> None:
         self.server = server
         self._environment = environment
         self._logins = logins
+        self._spools = spools
         self._scope = anyio.CancelScope()
         self.name = server.name
         self.tools: tuple[Tool, ...] = ()
@@ -348,6 +350,7 @@ class Connection:
                     on_request=self._on_request,
                     environment=self._environment,
                     logins=self._logins,
+                    spools=self._spools,
                 ) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
@@ -480,13 +483,15 @@ async def connected(
     wait: float = 8.0,
     environment: Mapping[str, str] | None = None,
     logins: LoginStore | None = None,
+    spools: bool = False,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connect to all servers that are not disabled, for the duration of the block.
 
     Connections start concurrently. The block begins after the first attempt of every
     server, or after `wait` seconds with the servers that are ready; attempts continue
     for the others. Variables that a server's `inherit_env` names are taken from
-    `environment`, and tokens for remote servers from `logins`.
+    `environment`, and tokens for remote servers from `logins`. With `spools`, results
+    over `max_result_bytes` arrive as `SpooledAnswer`.
     """
     connections = {
         server.name: Connection(
@@ -497,6 +502,7 @@ async def connected(
             on_request=on_request,
             environment=environment,
             logins=logins,
+            spools=spools,
         )
         for server in servers
         if not server.options.disabled

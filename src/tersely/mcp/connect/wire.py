@@ -9,11 +9,11 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import anyio
 import mcp_types as types
@@ -69,11 +69,38 @@ class TooLong:
     """None until the end of the line arrives."""
 
 
-class LineSplitter:
-    """Split a byte stream into lines of limited length, in linear time."""
+SPOOLED = "spooled"
+"""Message of a `too_large` problem if the limit of spooled messages is exceeded."""
 
-    def __init__(self, limit: int) -> None:
+
+class Spool(Protocol):
+    """Reads a message over the limit in bounded memory; implemented by `spool.MessageSpool`."""
+
+    @property
+    def is_too_large(self) -> bool: ...
+
+    def feed(self, chunk: bytes) -> None: ...
+
+    def finish(self) -> bytes:
+        """A short message in the place of the long one."""
+
+    def discard(self) -> None: ...
+
+
+MakeSpool = Callable[[], Spool]
+
+
+class LineSplitter:
+    """Split a byte stream into lines of limited length, in linear time.
+
+    Args:
+        spool: Reads a line over the limit; a short line takes its place.
+    """
+
+    def __init__(self, limit: int, spool: MakeSpool | None = None) -> None:
         self._limit = limit
+        self._make_spool = spool
+        self._spool: Spool | None = None
         self._pieces: list[bytes] = []
         self._size = 0
         self._head = self._tail = b""
@@ -84,6 +111,10 @@ class LineSplitter:
         for piece in ended:
             yield from self._add(piece)
             size, self._size = self._size, 0
+            if self._spool is not None:
+                spool, self._spool = self._spool, None
+                yield spool.finish()
+                continue
             # Free the pieces before the line is used: together they may be as large as the limit.
             line, self._pieces = b"".join(self._pieces), []
             if size > self._limit:
@@ -100,11 +131,65 @@ class LineSplitter:
             self._pieces.append(piece)
             return
         if before <= self._limit:
-            self._head = b"".join([*self._pieces[:1], piece])[:400] if self._pieces else piece[:400]
-            self._pieces = []
-            self._tail = b""
+            begin = b"".join(self._pieces[:1]) + piece[:400]
+            self._head, self._tail = begin[:400], b""
+            whole, self._pieces = [*self._pieces, piece], []
+            if self._make_spool is not None:
+                self._spool = self._make_spool()
+                for one in whole:
+                    self._spool.feed(one)
+                return
+            yield TooLong(self._head, b"", None)
+        elif self._spool is not None:
+            self._spool.feed(piece)
+            if not self._spool.is_too_large:
+                return
+            self._spool.discard()
+            self._spool = None
             yield TooLong(self._head, b"", None)
         self._tail = (self._tail + piece)[-400:]
+
+
+class EventLines:
+    """The lines of an event stream, as they arrive; a `data` line over the limit is read by a spool."""
+
+    _DATA = b"data:"
+
+    def __init__(self, limit: int, spool: MakeSpool) -> None:
+        self._limit = limit
+        self._make_spool = spool
+        self._held: list[bytes] = []
+        self._size = 0
+        self._spool: Spool | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        *ended, rest = chunk.split(b"\n")
+        for piece in ended:
+            self._add(piece)
+            yield self._line()
+        self._add(rest)
+
+    def _add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._spool is not None:
+            self._spool.feed(piece)
+            return
+        self._held.append(piece)
+        if self._size > self._limit:
+            start = b"".join(self._held)
+            # Lines that are not data are passed on and refused by the parser of events.
+            if start.startswith(self._DATA):
+                self._spool, self._held = self._make_spool(), []
+                self._spool.feed(start.removeprefix(self._DATA))
+            else:
+                self._held = [start]
+
+    def _line(self) -> bytes:
+        spool, self._spool, self._size = self._spool, None, 0
+        if spool is not None:
+            return self._DATA + b" " + spool.finish() + b"\n"
+        line, self._held = b"".join(self._held) + b"\n", []
+        return line
 
 
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"[^"\\]{1,60}")')

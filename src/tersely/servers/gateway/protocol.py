@@ -45,6 +45,7 @@ from tersely.errors import (
 from tersely.masking.clean import clean_json
 from tersely.masking.mask import Masker
 from tersely.mcp.connect.session import as_json
+from tersely.mcp.connect.spool import SpooledAnswer
 from tersely.mcp.connect.supervisor import Connection
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.logins import LoginStore
@@ -56,6 +57,7 @@ from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client
 from tersely.servers.gateway.catalogue import IntentParameter, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.counting import Counting
+from tersely.servers.gateway.large_results import result_in_parts
 from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_message, admit_question
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
@@ -506,6 +508,8 @@ class Gateway:
         if raw.get("resultType") not in (None, "complete"):
             return CallResult(result=self._unfinished(raw, connection.server))
         call = self._call(request, connection.server, tool.name, arguments, looking_for)
+        if isinstance(raw, SpooledAnswer):
+            return await result_in_parts(raw, call, self.results.tool_result)
         return await self.results.tool_result(raw, call)
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:

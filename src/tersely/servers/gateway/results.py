@@ -20,7 +20,7 @@ from tersely.masking.clean import clean_json
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import ContentPart, RawResult, read_result
-from tersely.mcp.servers import Server
+from tersely.mcp.servers import Server, ServerOptions
 from tersely.pipeline.admit import Admitted, admit_arguments, admit_text, admit_value
 from tersely.pipeline.content import Attachment, Content
 from tersely.pipeline.core import NoteWriter
@@ -79,15 +79,16 @@ class ResultTranslator:
     llm: Callable[[str | None], LLM | None] = lambda provider: None
     models_by_default: bool = False
     key: bytes | None = None
-    _policies: dict[tuple[str, str], Policy] = field(default_factory=dict, repr=False)
+    _policies: dict[tuple[str, str], tuple[ServerOptions, Policy]] = field(default_factory=dict, repr=False)
 
     def policy(self, server: Server, tool: str) -> Policy:
-        if (known := self._policies.get((server.name, tool))) is not None:
-            return known
+        known = self._policies.get((server.name, tool))
+        if known is not None and known[0] is server.options:  # else the configuration was reloaded
+            return known[1]
         condensing, masking = server.options.policy(tool)
         made = Policy.of_tool(condensing, masking, key=self.key, keep="optional")
         if len(self._policies) < 10_000:  # names come from outside
-            self._policies[server.name, tool] = made
+            self._policies[server.name, tool] = server.options, made
         return made
 
     # Tools

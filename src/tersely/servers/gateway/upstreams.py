@@ -333,6 +333,7 @@ class Upstreams:
             own,
             environment=process_environment(),
             logins=self._logins,
+            spools=True,
             wait=self._wait,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),
@@ -423,7 +424,7 @@ def _connects_alike(before: Server, now: Server) -> bool:
     """Whether a connection made for one configuration of a server can be used with the other."""
     return all(
         getattr(before.options, name) == getattr(now.options, name)
-        for name in ("transport", "protocol", "max_result_bytes")
+        for name in ("transport", "protocol", "max_result_bytes", "max_spooled_bytes")
     )
 
 
