@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 
 import anyio
-import anyio.to_thread
 import httpx2
 from pydantic import SecretStr
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import ConfigError
 from tersely.mcp.connect.wire import TransportProblem
 from tersely.mcp.logins import Login, LoginStore, canonical
@@ -73,13 +73,13 @@ class StoredLogin:
                 self._login = await self._refreshed(login)
                 # If it cannot be stored it is used from memory; the next start may then need a new login.
                 with suppress(ConfigError):
-                    await anyio.to_thread.run_sync(self._store.save, self._login)
+                    await run_in_thread(self._store.save, self._login)
                 self._version = self._store.version(self._url)
                 return self._login.access_token.get_secret_value()
 
     async def _read(self) -> None:
         if (version := self._store.version(self._url)) != self._version:
-            self._login = await anyio.to_thread.run_sync(self._store.get, self._url) if version else None
+            self._login = await run_in_thread(self._store.get, self._url) if version else None
             self._version = version
 
     async def _refreshed(self, login: Login) -> Login:

@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-import anyio.to_thread
-
+from tersely.cpu.run import run_in_thread
 from tersely.mcp.connect.spool import SpooledAnswer
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.results import CallResult, UpstreamCall
@@ -42,7 +41,7 @@ async def result_in_parts(answer: SpooledAnswer, call: UpstreamCall, process: Pr
     line = 1
     parts = spooled.parts(_PART_BYTES)
     try:
-        while (part := await anyio.to_thread.run_sync(_next, parts)) is not None:
+        while (part := await run_in_thread(_next, parts)) is not None:
             outcome = await process({"content": [{"type": "text", "text": part}]}, call)
             lines = part.count("\n") + (not part.endswith("\n"))
             texts.append(f"[Part {len(texts) + 1}: lines {line:,}–{line + lines - 1:,}]\n{_text_of(outcome.result)}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import limits_from
@@ -63,7 +63,7 @@ async def reload_gateway(
 ) -> list[str] | None:
     """Read the configuration and apply it. Returns the names of the servers that changed; None if it is invalid."""
     try:
-        settings, servers = await anyio.to_thread.run_sync(load)
+        settings, servers = await run_in_thread(load)
     except ConfigError as problem:
         logger.warning("configuration_kept", extra={"because": why, "problem": str(problem)})
         return None
