@@ -23,7 +23,14 @@ from functools import lru_cache
 
 from tersely.condensing.focus import Focus, subwords
 from tersely.condensing.lexicon import SEVERITY, STATES
-from tersely.condensing.records import Column, far_out, labelled_columns, meant_direction, numbers_of
+from tersely.condensing.records import (
+    Column,
+    counts_of,
+    far_out,
+    labelled_columns,
+    meant_direction,
+    numbers_of,
+)
 from tersely.shapes.values import number_of
 
 FEWEST = 8
@@ -153,7 +160,7 @@ def _score(field: FieldValues, match: float, focus: Focus) -> float:
         measured = 0.8 if focus.superlative and meant_direction(focus.text, field.label) else 0.0
         named = 0.8 if 0 < len(field.named) <= MOST_NAMED else 0.0
         return max(asked * max(match, named), UNASKED * measured, UNASKED * (0.9 * state if state >= 0.7 else 0.0))
-    if len(set(field.values)) > MOST_STATES:
+    if len(counts_of(field.values)) > MOST_STATES:
         return IF_ASKED * match
     return UNASKED * state * (1 + match)
 
@@ -163,7 +170,7 @@ def _state(field: FieldValues) -> float:
 
     Such a field says most about all records in few words.
     """
-    counts = Counter(field.values)
+    counts = counts_of(field.values)
     if len(counts) < 2 or len(counts) > min(MOST_STATES, max(2, len(field.values) // 3)):
         return 0.0
     worth = 1.0 if min(counts.values()) <= 0.1 * len(field.values) else 0.6
@@ -192,7 +199,7 @@ def count_values(
     total = len(values)
     if total + absent + nested < FEWEST or not values:
         return None
-    counts = Counter(values)
+    counts = counts_of(values)
     if sum(times for _, times in counts.most_common(MOST_LISTED)) < LEAST_COVERED * total:
         numbers = numbers_of(values)
         if numbers is not None:

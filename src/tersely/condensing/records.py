@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from tersely.condensing.focus import Comparison, Focus, stem, subwords
 from tersely.shapes.values import number_of, shape_of
@@ -79,8 +79,29 @@ _JOINED_WORDS = re.compile(r"[A-Za-z]{2}[-_ /.][A-Za-z0-9]|[A-Z]{2,4}-\d|[a-z][A
 _RANGE = re.compile(r"\d+(?:\.\d+)?\.\.(\d+(?:\.\d+)?)")
 
 
+class Cells(list[str]):
+    """The values of a column that several steps look at; they must not change."""
+
+    @cached_property
+    def counts(self) -> Counter[str]:
+        return Counter(self)
+
+    @cached_property
+    def numbers(self) -> list[float | None] | None:
+        return _numbers_of(self)
+
+
+def counts_of(values: Sequence[str]) -> Counter[str]:
+    """Return how often each value occurs; not to be changed."""
+    return values.counts if isinstance(values, Cells) else Counter(values)
+
+
 def numbers_of(values: Sequence[str]) -> list[float | None] | None:
     """Return the values as numbers if most of them are (dates as ordered numbers); None for a column of words."""
+    return values.numbers if isinstance(values, Cells) else _numbers_of(values)
+
+
+def _numbers_of(values: Sequence[str]) -> list[float | None] | None:
     sample = values[:: max(1, len(values) // 50)][:60]
     filled = [value for value in sample if value and value not in _EMPTY]
     if not filled:
@@ -119,7 +140,7 @@ def oddness(values: Sequence[str], numbers: list[float | None] | None = None) ->
     if count < 5:
         return {}
     found: dict[int, float] = {}
-    counts = Counter(values)
+    counts = counts_of(values)
     if 1 < len(counts) <= 0.5 * count:
         found.update(_surprises(values, counts))
     elif len(counts) > 1 and numbers is None:

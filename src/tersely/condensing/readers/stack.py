@@ -70,6 +70,8 @@ def find(lines: Sequence[str]) -> Traces:
     firsts = [line[:1] for line in lines]
     firsts.append("")
     for at, line in enumerate(lines):
+        if start < 0 and firsts[at] not in _OPENINGS and firsts[at + 1] != "\t":
+            continue
         calls = firsts[at + 1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
         if start < 0 and not calls and (firsts[at] not in _OPENINGS or not _MAY_BE_FRAME.match(line)):
             continue

@@ -17,7 +17,7 @@ from tersely.condensing.features import Features
 from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
-from tersely.condensing.records import Column, sounds_like_a_name, weigh_columns
+from tersely.condensing.records import Cells, Column, sounds_like_a_name, weigh_columns
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, separated, table_parts
@@ -161,10 +161,11 @@ def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list
     return cut
 
 
-def _column(table: Table, column: int) -> list[str]:
-    if column not in table.columns:
-        table.columns[column] = [row[column] if column < len(row) else "" for row in table.rows]
-    return table.columns[column]
+def _column(table: Table, column: int) -> Cells:
+    found = table.columns.get(column)
+    if not isinstance(found, Cells):
+        found = table.columns[column] = Cells(row[column] if column < len(row) else "" for row in table.rows)
+    return found
 
 
 def _weigh_rows(table: Table, focus: Focus, scores: list[float], leaders: set[int]) -> None:
@@ -200,7 +201,7 @@ def _summaries(table: Table, focus: Focus) -> tuple[list[str], list[str]]:
             label,
             _column(table, at),
             match=match_of(label, focus),
-            named=named_values(set(_column(table, at)), focus),
+            named=named_values(_column(table, at).counts.keys(), focus),
         )
         for at, label in enumerate(table.header)
         if label
