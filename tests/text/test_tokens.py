@@ -357,6 +357,30 @@ def test_of_a_long_run_of_the_same_one_piece_is_counted_and_the_count_is_exact(u
     assert not O200K.exceeds(text, exact) and O200K.exceeds(text, exact - 1)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_lines_that_repeat_in_a_long_text_are_counted_once_and_the_count_is_exact(
+    name: EncodingName, meter: Meter
+) -> None:
+    lines = [
+        '    "kind": "Pod",',
+        "",
+        "/usr/lib",
+        "  \t",
+        "}",
+        "\tat a.b.C(D.java:7)\r",
+        "{",
+        "…",
+        "// none",
+        " " * 70 + "x",
+    ]
+    text = "\n".join(
+        f"{line}" if at % 50 else f"{line} {at}" for at in range(40_000) for line in [lines[at * at % 97 % 10]]
+    )
+    exact = len(Tokenizer(name).encode(text))
+    meter.characters = 0
+    assert Tokenizer(name).count(text) == exact and meter.characters < len(text) / 4
+
+
 def test_head_and_tail_of_ordinary_text_read_little_more_than_they_return(meter: Meter) -> None:
     text = "The disk of node 7 filled up while the backup was running again. " * 100_000
     for limit in (50, 500, 5_000):

@@ -15,9 +15,11 @@ import math
 import re
 import threading
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
+from itertools import pairwise
 from typing import Literal
 
 import tiktoken
@@ -43,6 +45,11 @@ _SEAM = re.compile(
     r"(?<=\S)[ \t]|(?<=[A-Za-z0-9])[\r\n]|(?<=\n)(?=[^\s/]|[ \t]{1,64}\S)"
     r"|(?<=[A-Za-z0-9]\n)(?=/)|(?<=[ぁ-ゖァ-ヺ一-鿿])[、。]"
 )
+_REPEATS_FROM = 100_000
+_WINDOW = 4_000_000
+"""In characters. Lines that repeat are counted once in each window of a text of at least that many."""
+_MOST_DIFFERENT = 0.8
+"""Share of the beginning in different lines; where more of it differs, finding the others costs more than it saves."""
 _SEAM_DISTANCE = 64
 _LONGEST_INDENT = 64
 
@@ -144,11 +151,11 @@ def _next_cut(text: str, start: int, end: int, length: int, longest: int) -> tup
     return (end, False) if end - start <= longest else (start + longest, True)
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _pieces(text: str, length: int = _PIECE) -> Iterator[str]:
     """Consecutive pieces that can be tokenized separately."""
     start = 0
     while start < len(text):
-        stop, _ = _next_cut(text, start, len(text), _PIECE, _LONGEST_PIECE)
+        stop, _ = _next_cut(text, start, len(text), length, length + _LONGEST_PIECE - _PIECE)
         yield text[start:stop]
         start = stop
 
@@ -205,7 +212,23 @@ class Tokenizer:
     def count(self, text: str) -> int:
         if len(text) <= _PIECE:
             return self.scaled(len(_encoding(self.name, text).encode_ordinary(text)))
-        return self.scaled(sum(self._counts(text)))
+        if len(text) <= _REPEATS_FROM:
+            return self.scaled(sum(self._counts(text)))
+        return self.scaled(sum(map(self._count_of_lines, _pieces(text, _WINDOW))))
+
+    def _count_of_lines(self, text: str) -> int:
+        """The token count of a long text, without `factor`; lines that repeat are counted once."""
+        begin = text[:_REPEATS_FROM]
+        if sum(map(len, set(begin.split("\n")))) > _MOST_DIFFERENT * len(begin):
+            return sum(self._counts(text))
+        *lines, last = _line_pieces(text)
+        as_often: dict[int, list[str]] = {}
+        for line, times in Counter(lines).items():
+            as_often.setdefault(times, []).append(line)
+        total = sum(self._counts(last))
+        for times, found in as_often.items():
+            total += times * sum(self._counts("\n".join([*found, ""])))
+        return total
 
     def at_least(self, text: str) -> int:
         """A lower bound of the count, many times faster: words and groups of digits never share a token."""
@@ -368,6 +391,16 @@ class LineTokenizer(Tokenizer):
         if found is None:
             found = self._counts_of_lines[piece] = Tokenizer(self.name).count(piece)
         return found
+
+
+def _line_pieces(text: str) -> list[str]:
+    """The lines of a text; one that does not begin a piece is joined to the line above it."""
+    lines = text.split("\n")
+    joined = {line for line in dict.fromkeys(lines) if not _begins_piece(line)}
+    if not joined:
+        return lines
+    starts = [at for at, line in enumerate(lines) if not at or line not in joined]
+    return ["\n".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
 
 
 def _begins_piece(line: str) -> bool:
