@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -84,7 +85,7 @@ async def test_a_login_is_used_refreshed_once_by_all_processes_and_asked_for_whe
             authority.access_tokens.clear()
             async with anyio.create_task_group() as tasks:
                 for each in (connection, second, connection, second):
-                    tasks.start_soon(lambda each=each: said(each, "echo", text="again"))
+                    tasks.start_soon(partial(said, each, "echo", text="again"))
             assert len(authority.access_tokens) == 1
             current = store.get(url)
             assert current is not None
@@ -141,11 +142,10 @@ async def test_the_keyring_holds_the_tokens_where_there_is_one(tmp_path: Path, m
     import keyring.backend
 
     class Ring(keyring.backend.KeyringBackend):
-        priority = 5  # type: ignore[assignment]
+        priority = 5
         longest = 10_000
 
         def __init__(self) -> None:
-            super().__init__()
             self.entries: dict[tuple[str, str], str] = {}
 
         def get_password(self, service: str, username: str) -> str | None:

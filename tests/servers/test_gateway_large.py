@@ -3,7 +3,7 @@
 import json
 import re
 import tracemalloc
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from fastmcp import Client, FastMCP
@@ -70,7 +70,7 @@ async def test_a_result_over_the_limit_is_condensed_in_parts_that_can_be_read_ba
         async with Rude(answer).listening() as url:
             await check(at(url, **LIMITS), "call")
     else:
-        transport = "sse" if way == "sse" else "http"
+        transport: Literal["sse", "http"] = "sse" if way == "sse" else "http"
         async with serving(server.http_app(transport=transport), lifespan="on") as address:
             upstream = at(f"{address}/{'sse' if way == 'sse' else 'mcp'}", **LIMITS)
             if way == "sse":
@@ -86,7 +86,7 @@ async def test_a_result_over_the_limit_is_condensed_in_parts_that_can_be_read_ba
 def test_a_message_is_read_in_pieces_of_any_size(step: int, ascii_only: bool) -> None:
     text = 'héllo "quoted" \\ back\n\ttab 😀 \u2028 ]}{[,: end\n' * 3
     rest = {"isError": False, "_meta": {"k": 1}}
-    parts = [
+    parts: list[dict[str, Any]] = [
         {"type": "text", "text": text, "annotations": {"a": [1, {"text": "x"}]}},
         {"text": "two", "type": "text"},
     ]

@@ -170,7 +170,7 @@ def servers(client: str, text: str) -> dict[str, Any]:
 
 
 def words(entry: dict[str, Any]) -> list[str]:
-    command = entry.get("command", entry.get("cmd"))
+    command: Any = entry.get("command", entry.get("cmd"))
     return command if isinstance(command, list) else [command, *entry.get("args", [])]
 
 

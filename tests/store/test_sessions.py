@@ -36,7 +36,7 @@ from tersely.store.listing import Filters, Listed
 from tersely.store.packing import pack
 from tersely.store.sessions import Session
 from tersely.store.stages import NewExecution, StageChange
-from tersely.store.statuses import End
+from tersely.store.statuses import ENDS, End
 from tersely.store.tables import executors, metadata
 from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 from tests.fakes.begun import NOON, alert, begun, log, pending
@@ -226,7 +226,7 @@ async def _all_rows(database: Database) -> dict[str, list[Any]]:
 async def test_a_session_that_has_ended_takes_no_more_writes_and_keeps_its_end(database: Database, status: End) -> None:
     session_id = await begun(database)
     await end(database, session_id, 1, status, "first reason")
-    for other in sessions.ENDS:
+    for other in ENDS:
         with pytest.raises(LostSession):
             await end(database, session_id, 1, other)
         with pytest.raises(LostSession):

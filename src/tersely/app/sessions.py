@@ -106,9 +106,7 @@ async def sessions_app(
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(
-            registered(
-                settings.servers, environment=process_environment(), wait=wait_for_servers, logins=store.logins
-            )
+            registered(settings.servers, environment=process_environment(), wait=wait_for_servers, logins=store.logins)
         )
         works: dict[str, Work] = {}
         worker = Worker(

@@ -497,14 +497,7 @@ _PASSED = re.compile(
 
 def _may_have_passed(text: str) -> bool:
     """Whether a text has one of the words or signs of `_PASSED`; costs less than the search."""
-    return (
-        "ok" in text
-        or "OK" in text
-        or "PASS" in text
-        or "passed" in text
-        or "success" in text
-        or not text.isascii()
-    )
+    return "ok" in text or "OK" in text or "PASS" in text or "passed" in text or "success" in text or not text.isascii()
 
 
 def _negated(text: str) -> tuple[str, ...]:

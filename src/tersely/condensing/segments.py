@@ -42,8 +42,8 @@ class Part:
 def read_any(text: str, focus: Focus, budget: int, *, kind: str = "") -> Reading:
     """Read a text of any kind, split into parts, as one reading.
 
-    A section of a longer text is read as the `kind` of the whole, unless it has parts: where a section begins is chance,
-    and one that begins with the lines of a document is no document.
+    A section of a longer text is read as the `kind` of the whole, unless it has parts: where a section begins is
+    chance, and one that begins with the lines of a document is no document.
     """
     content = json_tree.one_string(text)
     if content is not None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from tersely.cpu.run import run_in_thread
 from tersely.errors import (
     LLMMisconfigured,
     LLMRefused,
@@ -170,7 +171,6 @@ class ChatModel:
 
         A server that ignores `max_tokens` is stopped as if it had not.
         """
-        import anyio.to_thread
         from pydantic_ai.direct import model_request_stream
 
         while True:
@@ -193,7 +193,7 @@ class ChatModel:
                         response = events.get()
                 answer = self._completion(response, missing)
                 if output.exceeded:
-                    usage = await anyio.to_thread.run_sync(self.estimated_usage, messages, output.written)
+                    usage = await run_in_thread(self.estimated_usage, messages, output.written)
                     answer = replace(answer, finish="length", usage=usage)
                 yield answer
                 return
@@ -340,14 +340,12 @@ class _TokenMeter:
         self._uncounted_bytes = 0
 
     async def is_exceeded(self, more: str) -> bool:
-        import anyio.to_thread
-
         self.pieces.append(more)
         self._uncounted_bytes += len(more.encode("utf-8", "replace"))
         if self._uncounted_bytes > max(self._left, _FEWEST_BYTES):
             text = "".join(self.pieces[self._first_uncounted :])
             # In a thread: a server can send a text that takes long to count.
-            self._left -= await anyio.to_thread.run_sync(O200K.count, text)
+            self._left -= await run_in_thread(O200K.count, text)
             self._first_uncounted, self._uncounted_bytes = len(self.pieces), 0
         return self._left < 0
 

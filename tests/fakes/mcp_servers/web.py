@@ -11,9 +11,9 @@ from typing import Any, Literal
 import anyio
 from fastmcp import Context, FastMCP
 from fastmcp.server.auth import AccessToken, TokenVerifier
-from fastmcp.server.auth.auth import ClientRegistrationOptions, RevocationOptions
 from fastmcp.server.auth.providers.in_memory import InMemoryOAuthProvider
 from fastmcp.utilities.types import Image
+from mcp.server.auth.settings import ClientRegistrationOptions, RevocationOptions
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse

@@ -924,8 +924,10 @@ def _has_hints(sample: Sample) -> bool:
 
 def _repeats(sample: Sample) -> bool:
     """Whether there is no known level or time, but messages repeat."""
-    return sample.fields <= 0.7 and sample.tight_fields <= 0.7 and (
-        looks_timed(sample.lines) or looks_repetitive(sample.lines)
+    return (
+        sample.fields <= 0.7
+        and sample.tight_fields <= 0.7
+        and (looks_timed(sample.lines) or looks_repetitive(sample.lines))
     )
 
 
