@@ -29,6 +29,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "map_reduce": (),
     "masking": (),
     "masking_recall": (),
+    "masking_stability": (),
     "pipeline": (),
     "quality": (),
     "research": (),

@@ -62,7 +62,8 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""s:\d+:"{_NAME}";s:\d+:"([^"\n]+)""", _NAMED),
     # Elements and attributes.
     (rf"""<(?:\w+:)?{_NAME}[ \t]+[^<>\n]*>\s*([^<>\n]+)""", _NAMED),
-    (rf"""(?i:name|key|id)=["']{_NAME}["'][^<>\n]*>\s*(?:<[\w]+>\s*)?([^<>\n]+)""", _NAMED),
+    (rf"""(?i:name|key|id)=["']{_NAME}["'](?:[^<>\n]*[^<>\n/])?>\s*(?:<[\w]+>\s*)?([^<>\n]+)""",
+     _NAMED),
     (rf"""<(?:t[dh]|dt|key|name|strong|b|code|Key)\b[^<>\n]*>\s*(?:<\w+>)?{_NAME}:?(?:</\w+>)+\s*<\w+\b[^<>\n]*>"""
      r"""\s*(?:<\w+>)?([^<>\n]+)""", _NAMED),
     (rf"""(?i:name|key|id)=["']?{_NAME}["']?[ \t,;]+[\w="' \t]*?(?i:\w*value|content)=["']?([^\s"'<>,;]+)""", _NAMED),

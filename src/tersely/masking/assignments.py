@@ -65,6 +65,7 @@ _SCHEME = compiled(
 _BLOCK_SCALAR = compiled(r"[|>][+\-\d]*[ \t]*(?:#[^\n]*)?\r?\n")
 _TYPE = compiled(r"(?:string|str|String|char\*?|&str|Secret|Optional\[str\]|bytes)[ \t]*(?:\|[ \t]*None[ \t]*)?=[ \t]*")
 _MNEMONIC = compiled(r"(?:[a-z]{3,8}[ ,]+){11,23}[a-z]{3,8}")
+_NUMBER_TAG = compiled(r"!!(?:int|float|bool|null|timestamp|binary)\b")
 _NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
 _NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
 _TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
@@ -111,20 +112,29 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield from _cookies(text, at, line_end)
             at = line_end
             continue
-        if operator == b":" and start >= listed and text[at : at + 2].strip(b" \t")[:1] in _LIST_STARTS:
+        if operator in b":=" and start >= listed and text[at : at + 2].strip(b" \t")[:1] in _LIST_STARTS:
             opened = _LIST.match(text, at)
-            if opened and (opened[1][0] >= 0 or _BLOCK_ITEM.match(text, opened[0][1])):
-                for item in _items(text, opened, name):
+            is_block = operator == b":" and opened and _BLOCK_ITEM.match(text, opened[0][1])
+            if opened and (opened[1][0] >= 0 or is_block):
+                for item in _items(text, opened, name, text[quote_start:quote_end] or b'"'):
                     yield item
                     listed = item.end
                 continue
         found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
         if found is not None:
-            yield found
-            at = found.end
+            yield _with_tag(text, at, found)
+            at = found.end if b"{" not in text[at : min(found.start, at + LOOK)] else at
 
 
-def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
+def _with_tag(text: bytes, at: int, found: SecretSpan) -> SecretSpan:
+    """A YAML tag such as !!int in front of a value is masked with it: a mark is no number."""
+    if b"!!" not in text[at : min(found.start, at + LOOK)] or not (tag := _NUMBER_TAG.search(text, at, found.start)):
+        return found
+    is_quoted = text[found.start - 1 : found.start] in (b'"', b"'")
+    return SecretSpan(tag[0][0], found.end + is_quoted, found.kind, b"'")
+
+
+def _items(text: bytes, opened: Places, name: Name, quote: bytes) -> Iterator[SecretSpan]:
     """The values of a list under a name: `["a", "b"]`, `[a, b]`, or one per line after a dash."""
     at = opened[0][1]
     is_flow = opened[1][0] >= 0
@@ -143,7 +153,7 @@ def _items(text: bytes, opened: Places, name: Name) -> Iterator[SecretSpan]:
         end = start + len(text[start : comment if comment >= 0 else end].rstrip())
         value = text[start : min(end, start + LOOK)]
         if value and b" " not in value and not is_code(value) and worth_masking(value, name, quoted=True):
-            yield SecretSpan(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else b'"')
+            yield SecretSpan(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else quote)
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -204,7 +214,7 @@ def _value(
     if operator == b"|":
         return _cell(text, start, line_end, name)
     if quote:
-        found = _quoted(text, start, line_end, name, quote)
+        found = _quoted(text, start, line_end, name, quote, -1 if name_quote else name_start)
         is_sentence = (
             bracket
             and found is not None
@@ -258,7 +268,8 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan |
     return SecretSpan(*body, name.kind)
 
 
-def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
+def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes, bare_name: int = -1) -> SecretSpan | None:
+    """The string that begins at `start`. `bare_name`: where its name begins, if that has no quotes."""
     if name.kind == "authorization":
         if _has_fields(text, start):
             return None
@@ -271,10 +282,26 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes) ->
         return None  # A command in backticks, not a value.
     if not worth_masking(text[start:end], name, quoted=True):
         return None
+    is_closed = is_whole
     if not is_whole and end < line_end:
         end = _closing(text, start, line_end, quote)
-        end = line_end if end < 0 else end
+        is_closed = end >= 0
+        end = end if is_closed else line_end
+    if not is_closed and bare_name >= 0 and (flow := _end_in_flow(text, bare_name, start, end)) is not None:
+        end = flow
     return SecretSpan(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
+
+
+_FLOW_END = compiled(r"[}\]]|,[ \t]")
+
+
+def _end_in_flow(text: bytes, name_start: int, start: int, end: int) -> int | None:
+    """Where a value ends in a flow mapping whose line begins before the name; None if there is none."""
+    lead = text[line_start(text, name_start, LOOK) : name_start]
+    if lead.count(b"{") <= lead.count(b"}"):
+        return None
+    place = _FLOW_END.search(text, start, end)
+    return place[0][0] if place else end
 
 
 def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) -> SecretSpan | None:
@@ -293,22 +320,39 @@ def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) 
     return found if has_scheme or (len(value) >= 8 and not is_wordy(value)) else None
 
 
+_AFTER_STRING = {
+    b"'": compiled(r"[ \t\r]*(?:[,}\])#\n]|$)"),
+    b'"': compiled(r"""[ \t]*/?>|[ \t]+[\w:.\-]+="|[ \t]*$"""),
+}
+"""What follows a string after whose last backslash it ends: in YAML and TOML, and in XML."""
+
+
 def _closing(text: bytes, start: int, limit: int, quote: bytes) -> int:
-    """Where a quoted value ends: at the same quote with the same escaping; -1 if there is none."""
-    at = start
-    while (at := text.find(quote, at, limit)) >= 0:
+    """Where a quoted value ends: at the same quote with the same escaping; -1 if there is none.
+
+    The quotes of a string in a string in a string have 0, 1 and 3 backslashes. A backslash of the value itself has
+    twice as many as they have places, and in YAML, TOML and XML it escapes nothing.
+    """
+    if quote[:1] == b"&":
+        return text.find(quote, start, limit)
+    sign, depth = quote[-1:], len(quote) - 1
+    at, doubtful = start, -1
+    while (at := text.find(sign, at, limit)) >= 0:
         if quote == b"'" and at > start and text[at + 1 : at + 2] == b"'":
             at += 2  # YAML and SQL escape an apostrophe by doubling it.
             continue
-        if quote[:1] == b"&" or text[at - 1] != 0x5C or at == start:
-            return at
         backslashes = 0
-        while at - 1 - backslashes >= start and text[at - 1 - backslashes] == 0x5C:
+        while at - backslashes > start and text[at - 1 - backslashes] == 0x5C:
             backslashes += 1
-        if len(quote) == 1 and backslashes % 2 == 0:
+        if backslashes < depth:
+            return at - backslashes  # The string around this one ends.
+        if backslashes % (2 * depth + 2) == depth:
+            return at - depth
+        if not depth and sign in _AFTER_STRING and _AFTER_STRING[sign].match(text, at + 1, min(len(text), at + 40)):
             return at
-        at += len(quote)
-    return -1
+        doubtful = at - depth
+        at += 1
+    return doubtful
 
 
 def _element(text: bytes, start: int, name: Name) -> SecretSpan | None:
@@ -407,6 +451,8 @@ def _end_of_words(
     if is_longer and _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start):
         end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
+        return end
+    if _end_in_flow(text, name_start, start, end) is not None:
         return end
     if name.kind != "passphrase" and _is_letters(text[start:end]) and rest[end - start :].strip(b" \t,;.)"):
         return None  # "Password: must be changed": a sentence.

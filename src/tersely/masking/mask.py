@@ -49,6 +49,9 @@ _INERT = b"<"
 _SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
 """Time limit: many times what the slowest known text takes."""
 
+_SHORT = 16_384
+"""Bytes up to which a text with secrets is always searched again; longer ones if a mark stands next to other signs."""
+
 _ROUNDS = 4
 """Most passes over a text; the second one nearly always finds nothing."""
 
@@ -149,7 +152,7 @@ class Masker:
         if not spans and not forged:
             return text, True
         edits = list(self._edits(raw, spans, forged))
-        is_done = len(edits) == len(spans) and all(_is_isolated(raw, span) for span in spans)
+        is_done = len(raw) > _SHORT and len(edits) == len(spans) and all(_is_isolated(raw, span) for span in spans)
         return _edited(raw, edits).decode("utf-8", "surrogatepass"), is_done
 
     def _without_marks(self, raw: bytes) -> tuple[bytes, list[tuple[int, int]]]:

@@ -448,8 +448,8 @@ _CREDENTIAL_SOURCES = (
     r"|##vso\[task\.setvariable [^\]\n]*issecret=true[^\]\n]*\](\S{4,})",
 )
 _CALL = compiled(
-    r"""\b(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password)\w*|connect\w*|mysqli|pdo|begin)["']?"""
-    r"""(?:[ \t]*=?[ \t]*\(|[ \t]+)((?:[^()"'\n]*["'][^"'\n]*["']){2,6})""",
+    r"""\b(?:(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password)\w*|connect\w*|mysqli|pdo|begin)["']?[ \t]*=?"""
+    r"""[ \t]*\(|(?:sp_addlogin|sp_password)[ \t]+)((?:[^()"'\n]*["'][^"'\n]*["']){2,6})""",
     ignore_case=True,
 )
 """A call with a user and a password among its arguments."""
@@ -508,7 +508,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 def _looks_secret(value: bytes) -> bool:
     """Whether a value is mixed, generated or hexadecimal, and names nothing."""
-    if is_placeholder(value) or is_code(value):
+    if b" " in value or is_placeholder(value) or is_code(value):
         return False
     if is_random(value) or (_HEX_KEY.is_all_of(value) and not value.isdigit()) or _HEX_NUMBERS.is_all_of(value):
         return True

@@ -441,6 +441,9 @@ def _yaml_lines(text: bytes) -> Iterator[tuple[int, int, bytes, tuple[int, int, 
             at = body[1] + 1 if body else at
             continue
         if prefix := _YAML_PREFIX.match(text, start, end):
+            if b"!!" in text[start : prefix[0][1]] and b"!!str" not in text[start : prefix[0][1]]:
+                yield indent, dashes, key, None, False  # A number or a flag: a mark is neither.
+                continue
             start = prefix[0][1]
         leaf = _unquoted(text, start, end)
         is_flow = text[leaf.start : leaf.start + 1] == b"{"
