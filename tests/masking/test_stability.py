@@ -83,6 +83,9 @@ def test_one_secret_among_many_objects_is_masked_and_only_that() -> None:
         ("::add-mask::Quarry!Stone88", "Quarry!Stone88"),
         ("CONNECT TO PRODDB USER db2inst1 USING Falc0nRidge7", "Falc0nRidge7"),
         ('password = ["a7Kd93kkLm", "x"]', "a7Kd93kkLm"),
+        ("The password for the server: V1nk-Beuk", "V1nk-Beuk"),
+        ("sa password changed from V0leTunnel1 to Shr3w_Moss2", "Shr3w_Moss2"),
+        ("const adminPw = 'Ferr3t_Burrow';", "Ferr3t_Burrow"),
         ('{"access_token": {"sa_pwd": "Qm4xTr8zLw2k", "value": "Zk7rTq9wLm3x"}}', "Qm4xTr8zLw2k"),
     ],
 )
@@ -99,6 +102,7 @@ def test_secrets_of_other_ecosystems_are_found(text: str, secret: str) -> None:
         "val token by lazy { readToken() }",
         "password_hash VARCHAR(60) NOT NULL",
         "Windows / Server2019",
+        "kubectl create secret generic x --from-file=pw=./pw.txt",
         "user / group / other",
         "crypto key generate rsa modulus 2048",
         'get_secret("prod/Db-1a2b3c4d")',

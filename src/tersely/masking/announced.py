@@ -210,7 +210,7 @@ _VERBS = (
     r"|(?:(?:re)?set|changed|rotated|updated)(?:[ \t]+(?:back[ \t]+)?(?:to|from))?"
     r"|es|est|ist|lautet|er|jest|on|olarak|je)\b|\xc3\xa9|\xc3\xa8|\xc3\xa4r"
 )
-_SAID_VALUE = r"""([A-Za-z._\-]*[^\sA-Za-z._\-"'`<>(){}\[\],;\\][^\s"'`<>(){}\[\],;\\]*)"""
+_SAID_VALUE = r"""([A-Za-z._\-]*(?:[^\sA-Za-z._\-"'`<>(){}\[\],;:\\]|:[^\s"'`<>(){}\[\],;\\])[^\s"'`<>(){}\[\],;\\]*)"""
 """All that is ever masked in a sentence has a digit or a sign in it; plain words are passed over."""
 
 _SENTENCE = compiled(
@@ -263,6 +263,7 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if _is_said(value, name, is_announced=words.rstrip().endswith(_ANNOUNCING), is_equated=_equates(words)):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
+            yield from _said_next(text, end, name)
 
 
 def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -285,6 +286,18 @@ def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         value = text[start : min(end, start + LOOK)]
         if name is not None and _is_said(value, name, is_announced=True, is_equated=False):
             yield SecretSpan(start, end, name.kind)
+
+
+_NEXT_SAID = compiled(rf"""["'`]?[ \t]+(?:to|->|=>|and|or)[ \t]+["'`]?{_SAID_VALUE}""")
+
+
+def _said_next(text: bytes, at: int, name: Name) -> Iterator[SecretSpan]:
+    """The new value in `changed from … to …`."""
+    if places := _NEXT_SAID.match(text, at, min(len(text), at + LOOK)):
+        start, end = places[1]
+        value = text[start:end].rstrip(b".,;:!?*")
+        if _is_said(value, name, is_announced=True, is_equated=True):
+            yield SecretSpan(start, start + len(value), name.kind)
 
 
 _ONE_TIME = compiled(

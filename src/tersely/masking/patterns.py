@@ -118,7 +118,7 @@ ANCHORS = (
 SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "codes?", "pat", "pa_token")
 """These count only as a whole word."""
 
-ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b)"
+ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b|[a-z]pw\b)"
 NAME_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-."
 
 
@@ -426,7 +426,7 @@ _PLACEHOLDER_FORMS = (
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
     r"|(?:process\.env|os\.environ|os\.getenv|env|environ|var|vars|local|data|module|secrets|config|settings|self|this|args|params|ctx|request"
     r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
-    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
+    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|\.\.?/[\w.\-/]+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
 )
 _PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS})", ignore_case=True)
 _SHORT_PLACEHOLDER = compiled(

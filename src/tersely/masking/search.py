@@ -329,6 +329,10 @@ _COMMAND_SOURCES = (
     _line("htpasswd", r"-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+"),
     _line("rabbitmqctl|rabbitmq-admin", r"(?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+"),
     _line("mosquitto_pub|mosquitto_sub|mosquitto_rr", r"-P[ \t]*"),
+    _line(
+        r"\w+[ \t]+secrets?[ \t]+(?:add|set|create|put|update)",
+        r"[^\n|;]*?--(?:data|value|payload|secret-string)[= \t]+",
+    ),
     _line("gh", r"secret[ \t]+set[ \t][^\n|;]*?(?:--body|-b)[= \t]+"),
     _line("rdesktop|psexec|psexec64|paexec|winexe|crackmapexec|evil-winrm|cadaver", r"-p[ \t]+"),
     _line("plink|pscp|psftp|putty|kitty", r"-pw[ \t]+"),
@@ -426,7 +430,7 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 
 _ABOUT_KEY = (
-    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|cipher|irreversible-cipher|simple|plain(?:-?text)?|clear"
+    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|cipher|irreversible-cipher|simple|plain(?:-?text)?|clear|text"
     r"|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id|\d{1,3})[ \t]+)"
 )
 _CREDENTIAL_SOURCES = (
@@ -434,7 +438,7 @@ _CREDENTIAL_SOURCES = (
     r"(?:key|psk|password|passwd|secret|passphrase|community|key-string|auth|authentication|priv|privacy)[ \t]+"
     rf"""{_ABOUT_KEY}{{1,5}}["']?([^\s"';,]{{6,}})""",
     # PASSWORD(…) on mainframes.
-    r"""\b(?-i:[A-Z]*PASSWORD|[A-Z]*PASS|PWD|PASSPHRASE|PHRASE|[A-Z]*SECRET)\('?([^\s()'"]{4,})'?\)""",
+    r"""\b(?-i:[A-Z]*PASSWORD|[A-Z]*PASSWD|[A-Z]*PASS|PWD|PASSPHRASE|PHRASE|[A-Z]*SECRET)\('?([^\s()'"]{4,})'?\)""",
     # A value in front of its name: setObject:@"…" forKey:@"password".
     r"""["']([^"'\n]{6,})["'][ \t]*,?[ \t]*(?:for\w*|with\w*key|key|name|as|into)[ \t]*[:=(]?[ \t]*[@.]?"""
     rf"""["']?([\w.\-]*{ANCHOR}[\w.\-]*)""",
