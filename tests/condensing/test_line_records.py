@@ -227,3 +227,34 @@ def test_rows_with_labels_at_the_end_of_blocks_are_ranked() -> None:
     )
     text = condense_structurally(tasks + recap, 120, "Which host has the most changes?").text
     assert "host7 : ok=10 changed=9 failed=0" in text
+
+
+def test_lines_inside_of_blocks_open_none() -> None:
+    """Each block has one line that begins with `inet6`; the line in the margin opens it."""
+    links = "".join(
+        f"{at}: {'wire' if at == 9 else 'veth'}{at}: <UP> mtu 1500 state {'DOWN' if at == 9 else 'UP'} group default\n"
+        f"    link/ether 8b:d5:f9:83:29:{at:02}\n    inet 172.17.{at}.88/16 scope global\n       valid forever\n"
+        f"    inet6 fe80::b0e:{at}/64\n       valid forever\n"
+        for at in range(1, 40)
+    )
+    assert line_records.opening_of(links.split("\n")) is None
+    assert "9: wire9: <UP> mtu 1500 state DOWN" in condense_structurally(links, 200, "Which interface is down?").text
+
+
+def test_an_opening_of_some_blocks_is_no_opening() -> None:
+    """One name recurs in the margin, but most names there are others."""
+    names = ("Oven", "Dough", "Crust", "Yeast", "Salt", "Flour", "Crumb", "Sieve")
+    text = "".join(f"{names[at % 8]}Service{at}\n  returns the loaf\n  keeps the time\n" for at in range(60))
+    assert line_records.opening_of(text.split("\n")) is None
+
+
+def test_a_line_that_few_blocks_have_is_shown_before_those_of_all() -> None:
+    blocks = [
+        f'Table "public.item{at}"\nColumns:\n    id | bigint | not null\n    note | text |\nIndexes:\n'
+        f'    "item{at}_pkey" PRIMARY KEY, btree (id)\n'
+        + ('    "item_words" gin (note) WHERE open\n' if at == 17 else "")
+        + f'Keys:\n    "item{at}_owner" FOREIGN KEY (owner)\n\n'
+        for at in range(24)
+    ]
+    text = condense_structurally("".join(blocks), 250, "Which table has another index than the others?").text
+    assert text.index('Table "public.item17"') < text.index('"item_words" gin (note) WHERE open')

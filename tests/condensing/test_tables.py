@@ -133,3 +133,20 @@ def test_a_row_that_the_hedge_adds_is_aligned_like_the_other_rows() -> None:
     assert condensed.kind == "table"
     assert "pod-0050 1/1 Pending 2" in condensed.text
     assert "  " not in condensed.text
+
+
+def test_rows_of_tables_with_the_same_header_are_compared_with_each_other() -> None:
+    """A program that reports every minute repeats its header; each report has a highest row, but one is the answer."""
+    reports = [
+        f"report of 10:{minute:02}\n\nDevice   reads   writes   util\n"
+        + "".join(
+            f"disk{disk}    {minute * disk % 7 + 1}.5     {disk}.25     {99.97 if (minute, disk) == (9, 2) else disk + 1.5}\n"
+            for disk in range(6)
+        )
+        + "\n"
+        for minute in range(14)
+    ]
+    reading = read("".join(reports), Focus.parse("Which device has the highest util?"), 300)
+    assert reading is not None
+    assert max(reading.units, key=lambda unit: unit.score).text == "disk2 5.5 2.25 99.97"
+    assert sum(unit.score > 2 for unit in reading.units) <= 6

@@ -84,6 +84,7 @@ def issues() -> str:
     """Blocks of which some open with an error, and lines below them that belong to none."""
     blocks = [
         f">> {'error' if n % 9 == 0 else 'note'} {n}: the oven is cold\n   reason: failed to heat {n}\n   at: app/mod{n}.py:{n}\n"
+        "   details:\n"
         for n in range(40)
     ]
     return "Run started by hand\n\n" + "\n".join(blocks) + "\n\nRun metrics:\n\nTotal issues: 40\nFiles skipped: 2\n"

@@ -8,6 +8,7 @@ Knows no tool by name. Declines texts whose blocks are not found in nearly all o
 and lists of `key: value` have readers of their own.
 """
 
+import math
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -37,6 +38,8 @@ SAMPLED = 1_200
 """Lines from which the opening is learned."""
 FEWEST = 4
 """Fewer blocks prove nothing."""
+MOST_HEADS = 4
+"""So many other names of lines above deeper ones open blocks of their own; fewer are parts of each block."""
 LONGEST_BLOCK = 100
 """In lines, at the median. Longer blocks are chapters."""
 LARGEST_PREFACE = 0.3
@@ -47,6 +50,8 @@ LONGEST_LINE = 600
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
 
+MOST_RECUR = 0.5
+"""Share of the lines whose shape must recur in half of the blocks for the others to be rare."""
 SHARE_OF_BLOCK = 0.3
 """Share of a block's score that each of its lines has; less in a block of more than the next many lines."""
 USUAL_BLOCK = 10
@@ -161,6 +166,10 @@ class Record:
     raised: dict[int, float] = field(default_factory=dict)
     """Lines with values that the question asks for, with what they gain."""
 
+    def repeated(self) -> list[int]:
+        """The lines that may be the same in all blocks."""
+        return self.lines[1 : 1 + MOST_FIELDS]
+
 
 def detect(lines: Sequence[str]) -> bool:
     """Whether these lines (with blank ones) consist of blocks that open alike."""
@@ -231,6 +240,12 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
         for order, at in enumerate(filled)
         if not order or filled[order - 1] < at - 1 or _RULE.match(sample[at - 1][:200])
     )
+    indents = [len(sample[at]) - len(sample[at].lstrip()) for at in filled]
+    heads = {
+        order: _keys(sample[filled[order]].lstrip()[:200])[0]
+        for order, (own, below) in enumerate(pairwise(indents))
+        if below > own and sample[filled[order]].lstrip()[0].isalpha()
+    }
     best: tuple[float, Opening] | None = None
     for (indent, key, words), places in found.items():
         if len(places) < FEWEST or not _LETTER.search(key) or (keyed and _KEY.match(sample[filled[places[0]]][:80])):
@@ -244,10 +259,32 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
             continue  # Sentences that begin alike.
         if marked and not _IDENTIFIED.match(sample[filled[places[0]]].lstrip()):
             continue  # Markdown, unless it is inside of records such as commits.
+        if _are_inside(indents, heads, places):
+            continue
         worth = _worth(sample, filled, places, Opening(indent, key, words), bisect_right(starts, indent))
         if worth > 0 and (best is None or worth > best[0] * 1.05):
             best = worth, Opening(indent, key, words)
     return best[1] if best else None
+
+
+def _are_inside(indents: list[int], heads: dict[int, str], places: list[int]) -> bool:
+    """Whether lines that begin alike are parts of blocks, or the openings of some blocks only.
+
+    They are parts if a line that is indented less stands between them nearly always. They open some blocks only if they
+    are the heads of deeper lines, and as many heads at their indentation have other names, several of them.
+    """
+    indent = indents[places[0]]
+    if indent:
+        under = sum(1 for one, next_ in pairwise(places) if min(indents[one:next_]) < indent)
+        if under >= 0.8 * (len(places) - 1):
+            return True
+    own = [order for order in places if order in heads]
+    if len(own) < 0.8 * len(places):
+        return False
+    others = Counter(word for order, word in heads.items() if indents[order] == indent)
+    others.subtract(heads[order] for order in own)
+    others = +others
+    return others.total() >= len(own) and len(others) >= MOST_HEADS
 
 
 def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening: Opening, starts: int) -> float:
@@ -613,10 +650,13 @@ class _RowScores:
     def __init__(
         self, records: list[Record], texts: list[str], found: Found, focus: Focus, *, named: bool, ranked: bool
     ) -> None:
-        self.own = Features(found).scores(WEIGHTS["lines of records"], focus)
+        features = Features(found)
+        if len(texts) <= MOST_FOR_COLUMNS:
+            features.rarity = _rare_lines(records, texts)
+        self.own = features.scores(WEIGHTS["lines of records"], focus)
         openings, varied = _openings(records, texts)
         self.group = dict(zip((record.lines[0] for record in records), openings, strict=True)) if varied else {}
-        common = Counter(texts[index] for record in records for index in record.fields)
+        common = Counter(texts[index] for record in records for index in record.repeated())
         if named:
             common.update(texts[record.lines[0]] for record in records)
         self.shared = {text: times for text, times in common.items() if times >= 0.9 * len(records)}
@@ -637,6 +677,20 @@ class _RowScores:
     def is_identity(self, index: int, record: Record, texts: list[str]) -> bool:
         text = texts[index]
         return index in record.fields and text not in self.shared and bool(_LOCATION.search(text))
+
+
+def _rare_lines(records: list[Record], texts: list[str]) -> list[float]:
+    """Return how rare the shape of each line is, if most lines of the blocks recur; empty if they say other things."""
+    shapes = {index: _without_values(texts[index]) for record in records for index in record.lines[1:]}
+    counts = Counter(shapes.values())
+    usual = sum(1 for shape in shapes.values() if counts[shape] >= 0.5 * len(records))
+    if usual < MOST_RECUR * len(shapes):
+        return []
+    rare = [0.0] * len(texts)
+    scale = math.log(1 + len(records))
+    for index, shape in shapes.items():
+        rare[index] = max(0.0, 1 - math.log(counts[shape]) / scale)
+    return rare
 
 
 def _listed_sizes(texts: list[str]) -> list[Column]:
@@ -665,8 +719,10 @@ def _brief(group: str) -> str:
 def _shared_lines(records: list[Record], texts: list[str], filled: list[int], rows: _RowScores) -> list[Unit]:
     """Return a unit for each line that nearly all blocks have."""
     places: dict[str, list[int]] = {text: [] for text in rows.shared}
+    named = {texts[index] for record in records for index in (record.lines[0], *record.fields)} if places else set()
+    roles = WEIGHTS["records"].roles
     for record in records if places else ():
-        for index in (record.lines[0], *record.fields):
+        for index in (record.lines[0], *record.repeated()):
             if texts[index] in places:
                 places[texts[index]].append(filled[index] + 1)
     return [
@@ -674,7 +730,7 @@ def _shared_lines(records: list[Record], texts: list[str], filled: list[int], ro
             f"{text.strip()} [in {len(lines)} of {len(records)} blocks]",
             1,
             0,
-            WEIGHTS["records"].roles["shared"],
+            roles["shared" if text in named else "shared row"],
             count=0,
             folded=runs_of((at, at) for at in lines),
         )

@@ -22,7 +22,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.readers import html_pages, prose, tables
 from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
 from tersely.condensing.readers.prose import Paragraph
-from tersely.condensing.units import Reading
+from tersely.condensing.units import Reading, moved
 
 LARGEST_PAGE = 2_000_000
 """In characters; a longer page is read in slices."""
@@ -674,8 +674,7 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
     reading = tables.read("\n".join(part.text for part in rows), focus, budget)
     if reading is None:
         return None
-    for unit in reading.units:
-        unit.first, unit.last = rows[unit.first - 1].first, rows[unit.last - 1].last
+    moved(reading, lambda line: rows[line - 1].first, lambda line: rows[line - 1].last)
     reading.head = "\n".join([*(part.text for part in others), *([reading.head] if reading.head else [])])
     return reading
 
@@ -695,8 +694,9 @@ def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
             rows = parts[at:end]
             reading = tables.read("\n".join(part.text for part in rows), focus, budget) if compared else None
             for unit in reading.units if reading else ():
-                part = rows[unit.first - 1]
-                part.given = max(part.given or 0.0, unit.score)
+                if unit.last >= unit.first:
+                    part = rows[unit.first - 1]
+                    part.given = max(part.given or 0.0, unit.score)
             rows[0].heading = prose.TABLE_HEAD
         at = max(end, at + 1)
 

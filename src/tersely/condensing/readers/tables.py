@@ -66,6 +66,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     found = scan(all_texts, focus)
     rows = Features(found).scores(WEIGHTS["table"], focus)
     beside = Features(found, roles=["line"] * len(all_texts)).scores(WEIGHTS["lines beside tables"], focus)
+    leaders = _weigh_alike(blocks, focus, rows)
     offset = 0
     for block in blocks:
         if block.table is None:
@@ -75,10 +76,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
             continue
         table = block.table
         size = len(table.rows)
-        leaders: set[int] = set()
         scores = rows[offset : offset + size]
-        _weigh_rows(table, focus, scores, leaders)
-        offset += size
         owner: int | None = None
         counts, further = _summaries(table, focus) if budget >= FROM_BUDGET else ([], [])
         heads += counts
@@ -110,9 +108,10 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     table.lines[row],
                     scores[row],
                     owner,
-                    family=None if row in leaders else _VARIABLE.sub("#", text[:140]),
+                    family=None if offset + row in leaders else _VARIABLE.sub("#", text[:140]),
                 )
             )
+        offset += size
     return Reading("table", units, head="\n".join(heads), decay=0.5)
 
 
@@ -168,24 +167,52 @@ def _column(table: Table, column: int) -> Cells:
     return found
 
 
-def _weigh_rows(table: Table, focus: Focus, scores: list[float], leaders: set[int]) -> None:
-    size = len(table.rows)
+def _weigh_alike(blocks: list[TablePart], focus: Focus, scores: list[float]) -> set[int]:
+    """Weigh the rows of all tables, those under the same header together; return the rows that lead by their rank.
+
+    Programs that report every second repeat the header, and the highest value is that of all reports.
+    """
+    groups: dict[tuple[str, ...], list[tuple[int, Table]]] = {}
+    offset = 0
+    for at, block in enumerate(blocks):
+        if block.table is not None:
+            key = tuple(block.table.header) or (str(at),)
+            groups.setdefault(key, []).append((offset, block.table))
+        offset += len(block.table.rows) if block.table else len(block.texts)
+    leaders: set[int] = set()
+    for alike in groups.values():
+        _weigh_rows(alike, focus, scores, leaders)
+    return leaders
+
+
+def _weigh_rows(alike: list[tuple[int, Table]], focus: Focus, scores: list[float], leaders: set[int]) -> None:
+    """Weigh the rows of tables with the same header, each with the number of the texts before it."""
     roles = WEIGHTS["table"].roles
-    width = max(len(table.header), Counter(map(len, table.rows)).most_common(1)[0][0] if size else 0)
-    labels = [table.header[column] if column < len(table.header) else "" for column in range(width)]
-    weigh_columns(
-        scores, [Column(label, range(size), _column(table, at)) for at, label in enumerate(labels)], focus, leaders
-    )
+    places = [offset + row for offset, table in alike for row in range(len(table.rows))]
+    header = alike[0][1].header
+    widths = Counter(len(row) for _, table in alike for row in table.rows)
+    width = max(len(header), widths.most_common(1)[0][0] if places else 0)
+    columns = [
+        Column(
+            header[at] if at < len(header) else "",
+            places,
+            _column(alike[0][1], at)
+            if len(alike) == 1
+            else [cell for _, table in alike for cell in _column(table, at)],
+        )
+        for at in range(width)
+    ]
+    weigh_columns(scores, columns, focus, leaders)
     if focus.trouble:
-        for column in range(width):
-            values = _column(table, column)
-            if any("/" in value for value in values[:50]):
-                for row, value in enumerate(values):
+        for column in columns:
+            if any("/" in value for value in column.values[:50]):
+                for place, value in zip(places, column.values, strict=True):
                     ratio = _RATIO.match(value) if len(value) < 12 else None
                     if ratio and ratio.group(1) != ratio.group(2):
-                        scores[row] += roles["incomplete"]
-    for row in range(min(3, size)):
-        scores[row] += roles["first rows"]
+                        scores[place] += roles["incomplete"]
+    for offset, table in alike:
+        for row in range(min(3, len(table.rows))):
+            scores[offset + row] += roles["first rows"] / len(alike)
 
 
 def _summaries(table: Table, focus: Focus) -> tuple[list[str], list[str]]:
