@@ -16,7 +16,7 @@ from tersely.sessions.intake import AlertIntake
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.suspects import ChildProcess
-from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
+from tersely.sessions.worker import Launch, SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
 from tersely.store.database import Database
 from tersely.store.sessions import Session
@@ -60,6 +60,7 @@ def opening(url: str) -> Opening:
         max_pending: int = 100,
         timeouts: WorkerTimeouts = WorkerTimeouts(lease=2, grace=5),  # noqa: B008 — frozen
         start_child: Callable[[str], Awaitable[ChildProcess]] | None = None,
+        launch: Launch = Engine.launched,
     ) -> AsyncIterator[SmallApp]:
         async with Database.open(url) as database:
             bus = Bus(database)
@@ -75,6 +76,7 @@ def opening(url: str) -> Opening:
                 timeouts=timeouts,
                 version="test",
                 start_child=start_child,
+                launch=launch,
             )
             async with worker.running(url, at_once=at_once, poll=0.05) as engine:
                 intake = AlertIntake(

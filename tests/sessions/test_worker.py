@@ -2,8 +2,10 @@
 
 import sys
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -15,7 +17,7 @@ from tersely.errors import IdempotencyConflict, InputError, QueueFull, SessionEn
 from tersely.events.log import claim_session, create_session
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import Masked, assume_masked
-from tersely.sessions.durable import Interrupted
+from tersely.sessions.durable import Engine, Interrupted
 from tersely.sessions.intake import Submission
 from tersely.sessions.suspects import ChildProcess
 from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
@@ -195,6 +197,29 @@ async def test_a_session_of_another_release_is_resumed_where_its_steps_fit(
     assert (ended.status, ended.reason, ended.crashes) == ("completed", "", 0)
     assert ran == redone
     assert shown == ([("notice", notice)] if notice else [])
+
+
+async def test_a_session_that_comes_while_the_engine_is_being_launched_is_not_lost(opened: Opening) -> None:
+    """It ended as given up: its first step found no engine, and the engine takes an error for the end."""
+
+    @asynccontextmanager
+    async def slowly(*given: Any, **named: Any) -> AsyncIterator[Engine]:
+        async with Engine.launched(*given, **named) as engine:
+            await anyio.sleep(1)
+            yield engine
+
+    async def one_step(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+        async def say() -> str:
+            return "done"
+
+        return SessionOutcome(status="completed", analysis=assume_masked(await worker.step("say", say)))
+
+    async with opened(one_step) as app:
+        app.engine.stop_dequeuing()
+        accepted = await app.intake.submit(ALERT, principal="me")
+    async with opened(one_step, launch=slowly) as app:
+        ended = await app.until(accepted.session_id, "completed", "failed")
+    assert (ended.status, ended.reason, ended.analysis) == ("completed", "", "done")
 
 
 async def test_never_more_sessions_run_than_the_limit(opened: Opening) -> None:

@@ -13,6 +13,7 @@ Several children run at once, so that one long suspect does not delay the others
 """
 
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ HANGS_AFTER = 0.75
 COMPUTING = 0.25
 """The share of that time which a child process must have spent computing, so that the hang is proof."""
 
+_CHILD = re.compile(r"-child\d+(?=$|" + re.escape(liveness.LOCKED) + ")")
 _WATCHES = 10
 """How often a child process is looked at until it counts as hanging."""
 
@@ -207,6 +209,7 @@ class SuspectProcesses:
         await self.end_session(session_id, SessionEnd(status="failed", reason=reason))
 
 
-def is_child(executor: str) -> bool:
-    """Whether this is the name of a worker in a child process."""
-    return "-child" in executor
+def parent_of(executor: str) -> str | None:
+    """The worker whose child process this one is; None if it is not in a child process."""
+    parent, count = _CHILD.subn("", executor)
+    return parent if count else None

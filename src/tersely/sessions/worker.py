@@ -52,7 +52,7 @@ from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.pipeline.admit import admit_words
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
-from tersely.sessions.suspects import SUSPECTED_AFTER, ChildProcess, SuspectProcesses, is_child
+from tersely.sessions.suspects import SUSPECTED_AFTER, ChildProcess, SuspectProcesses, parent_of
 from tersely.store import claims, executors, liveness
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
@@ -204,6 +204,7 @@ class Worker:
     _left: bool = False
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
+    _launched: anyio.Event = field(default_factory=anyio.Event)
     _at_once: int = 1
     _broke: bool = False
     """A suspect broke in an unexpected way."""
@@ -256,6 +257,7 @@ class Worker:
             anyio.create_task_group() as group,
         ):
             self._engine = engine
+            self._launched.set()
             group.start_soon(self._repeat, self.update_heartbeat, self.timeouts.lease / 5)
             if self._lock:
                 group.start_soon(self._repeat, self._update_heartbeat_without_lock, LOCK_POLL_SECONDS)
@@ -399,6 +401,8 @@ class Worker:
         Raises nothing but `Interrupted`: the engine takes any other error for the workflow's end and never runs it
         again.
         """
+        # The engine hands out sessions before `launch` has returned it.
+        await self._launched.wait()
         running = _Running(anyio.CancelScope())
         if earlier := self._running.get(session_id):
             # The session was recovered from this worker and came back to it. Only one of the two may continue.
@@ -655,10 +659,12 @@ class Worker:
                 return
             alive = await self._alive(db, unlocked)
             for executor in await executors.others(db, alive):
-                await executors.unregister(db, executor)
+                if parent_of(executor) not in alive:
+                    await executors.unregister(db, executor)
             by_executor: dict[str, list[str]] = {}
             for session_id, executor in (await engine.started()).items():
-                if executor not in alive:
+                # A child process is judged by its parent, as long as that lives.
+                if executor not in alive and parent_of(executor) not in alive:
                     by_executor.setdefault(executor, []).append(session_id)
             locks = await liveness.held_locks(db) if by_executor and not self.database.is_sqlite else set()
             for executor, session_ids in by_executor.items():
@@ -668,7 +674,7 @@ class Worker:
                 self.on_point("before requeue")
                 await engine.requeue(session_ids, taken_from=executor)
                 self.on_point("after requeue")
-                if is_child(executor):
+                if parent_of(executor):
                     self._try_here.update(session_ids)
                 logger.warning(
                     "taken_over", extra={"sessions": len(session_ids), "from": executor, "is_connected": is_connected}
