@@ -25,7 +25,7 @@ $(BIN)/uv:
 
 # The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
-.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready .venv-supply-chain/.ready: %/.ready: .venv/.ready
+.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready .venv-interop-older/.ready .venv-supply-chain/.ready: %/.ready: .venv/.ready
 	@$(PYTHON) -m venv $*
 	@$(call install,$*,--require-hashes -r requirements/$(*:.venv-%=%).txt)
 	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
@@ -33,6 +33,7 @@ BENCH := .venv-bench/bin
 .venv-bench/.ready: requirements/bench.txt
 .venv-headroom/.ready: requirements/headroom.txt
 .venv-interop/.ready: requirements/interop.txt
+.venv-interop-older/.ready: requirements/interop-older.txt
 .venv-supply-chain/.ready: requirements/supply-chain.txt
 
 .PHONY: setup
@@ -130,6 +131,7 @@ lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
 	@$(COMPILE) --group pyproject.toml:bench --group pyproject.toml:headroom -o requirements/headroom.txt
 	@$(COMPILE) --group pyproject.toml:interop -o requirements/interop.txt
+	@$(COMPILE) --group pyproject.toml:interop-older -o requirements/interop-older.txt
 	@$(COMPILE) --group pyproject.toml:build -c requirements/dev.txt -o requirements/build.txt
 	@$(COMPILE) --group pyproject.toml:supply-chain -o requirements/supply-chain.txt
 
@@ -156,7 +158,7 @@ conformance: .venv/.ready ## The official MCP conformance suite: tersely serve, 
 # `npm install` and not `npm ci`: the lock names every package but the other platforms' binaries of a bundler that the Inspector's
 # web page wants. The `node` package unpacks its binary in a script that npm no longer runs unasked.
 .PHONY: interop
-interop: .venv/.ready .venv-interop/.ready ## The gateway between clients and servers nobody here wrote (needs npm)
+interop: .venv/.ready .venv-interop/.ready .venv-interop-older/.ready ## The gateway between clients and servers nobody here wrote (needs npm)
 	@if command -v npm >/dev/null; then cd conformance/interop && npm install --no-save --no-audit --no-fund --silent \
 		&& { test -x node_modules/node/bin/node || npm rebuild node --silent; }; \
 		else echo "interop: there is no npm on this machine, what needs it is skipped"; fi

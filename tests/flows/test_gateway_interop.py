@@ -1,8 +1,9 @@
 """The gateway between third-party clients and servers.
 
-Clients: the MCP Inspector's command line and the TypeScript SDK, both generations. Servers: filesystem and everything
-from
-npm, git and time from PyPI, over stdio. `make interop` installs them and runs this; without them the tests are skipped.
+Clients: the MCP Inspector's command line; the TypeScript SDK, both generations; the Python SDK of the older protocol,
+langchain-mcp-adapters, OpenAI Agents, pydantic-ai and FastMCP, with their default time limits. Servers: filesystem,
+everything, memory and sequential-thinking from npm; git, time, fetch and sqlite from PyPI; each is called.
+`make interop` installs them and runs this; without them the tests are skipped.
 """
 
 import json
@@ -16,9 +17,14 @@ from typing import Any
 
 import pytest
 from fastmcp import Client
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
 
 from conformance.processes import TERSELY, listening
 from tersely.text.tokens import O200K
+from tests.fakes.llm_server import serving
 
 pytestmark = pytest.mark.process
 
@@ -26,6 +32,7 @@ ROOT = Path(__file__).parent.parent.parent
 INTEROP = ROOT / "conformance" / "interop"
 NODE_TOOLS = INTEROP / "node_modules" / ".bin"
 PYTHON_TOOLS = ROOT / ".venv-interop" / "bin"
+OLDER_TOOLS = ROOT / ".venv-interop-older" / "bin"
 ERAS = ("legacy", "2026-07-28")
 NEEDLE = "ERROR payments refused: certificate of ledger-7 expired"
 
@@ -42,6 +49,13 @@ def python_servers() -> Path:
     if not (PYTHON_TOOLS / "mcp-server-git").exists():
         pytest.skip("no servers from PyPI: `make interop` installs them")
     return PYTHON_TOOLS
+
+
+@pytest.fixture(scope="module")
+def older() -> Path:
+    if not (OLDER_TOOLS / "mcp-server-sqlite").exists():
+        pytest.skip("no servers and clients on the older SDK: `make interop` installs them")
+    return OLDER_TOOLS
 
 
 @pytest.fixture(scope="module")
@@ -77,12 +91,18 @@ def gateway(files: Path, repository: Path, tmp_path_factory: pytest.TempPathFact
         "everything": (NODE_TOOLS / "mcp-server-everything",),
         "git": (PYTHON_TOOLS / "mcp-server-git", "--repository", repository),
         "time": (PYTHON_TOOLS / "mcp-server-time",),
+        "memory": (NODE_TOOLS / "mcp-server-memory",),
+        "thinking": (NODE_TOOLS / "mcp-server-sequential-thinking",),
+        "fetch": (OLDER_TOOLS / "mcp-server-fetch", "--ignore-robots-txt", "--allow-private-ips"),
+        "sqlite": (OLDER_TOOLS / "mcp-server-sqlite", "--db-path", files / "shop.db"),
     }
-    servers = {
+    servers: dict[str, dict[str, Any]] = {
         name: {"command": str(program), "args": [*map(str, arguments)]}
         for name, (program, *arguments) in commands.items()
         if program.exists()
     }
+    if "memory" in servers:
+        servers["memory"]["env"] = {"MEMORY_FILE_PATH": str(files / "memory.jsonl")}
     config = tmp_path_factory.mktemp("gateway") / "mcp.json"
     config.write_text(json.dumps({"mcpServers": servers}))
     with pytest.MonkeyPatch.context() as patch:
@@ -189,7 +209,57 @@ def test_the_typescript_sdk_hears_progress_of_a_server_from_npm(
     assert "completed" in text_of(said["result"])
 
 
+@pytest.mark.parametrize("client", ["mcp1", "langchain", "openai-agents", "pydantic-ai"])
+def test_a_python_client_connects_within_its_default_time_limits(
+    client: str, older: Path, python_servers: Path, tmp_path: Path
+) -> None:
+    """OpenAI Agents and pydantic-ai give up after five seconds, so on a busy machine a timeout is only reported."""
+    python = sys.executable if client == "pydantic-ai" else str(older / "python")
+    command = [sys.executable, "-m", "tersely", "gateway", "--", str(python_servers / "mcp-server-time")]
+    load = os.getloadavg()[0]
+    run = subprocess.run(
+        [python, "client.py", client, json.dumps(command), "get_current_time", '{"timezone": "Europe/Lisbon"}'],
+        cwd=INTEROP,
+        env={**os.environ, "TERSELY_DATA_DIR": str(tmp_path / "data"), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if run.returncode and re.search("(?i)tim(ed?|e) ?out|Failed to initialize", run.stderr) and load > 1:
+        pytest.skip(f"{client} gave up in its default time; the machine is busy (load {load:.1f})")
+    assert run.returncode == 0, run.stderr
+    seen = json.loads(run.stdout)
+    assert "get_current_time" in seen["tools"] and "Europe/Lisbon" in seen["said"]
+
+
 # Servers
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_servers_that_keep_a_state_and_one_that_reads_the_web_are_called(
+    era: str, node: Path, older: Path, gateway: str
+) -> None:
+    async def page(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("The harbour opens at seven.")
+
+    async with (
+        serving(Starlette(routes=[Route("/page", page)])) as site,
+        Client(gateway, mode=era) as client,
+    ):
+
+        async def call(tool: str, **arguments: Any) -> str:
+            return text_of((await client.call_tool_mcp(tool, arguments)).model_dump())
+
+        entity = {"name": f"ada-{era}", "entityType": "person", "observations": ["drinks tea"]}
+        await call("memory__create_entities", entities=[entity])
+        assert f"ada-{era}" in await call("memory__read_graph")
+        step = {"thought": "Look.", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+        assert '"thoughtNumber": 1' in await call("thinking__sequentialthinking", **step)
+        await call("sqlite__create_table", query="CREATE TABLE IF NOT EXISTS carts (id INTEGER, name TEXT)")
+        await call("sqlite__write_query", query=f"INSERT INTO carts VALUES (7, 'blue {era}')")
+        assert f"blue {era}" in await call("sqlite__read_query", query="SELECT * FROM carts WHERE id = 7")
+        assert "The harbour opens at seven." in await call("fetch__fetch", url=f"{site}/page")
 
 
 @pytest.mark.parametrize("era", ERAS)
