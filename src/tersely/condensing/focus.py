@@ -601,10 +601,10 @@ def lowered(text: str) -> str:
 _LONGEST_BLOCK = 4_000_000
 
 
-def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
-    """Find the terms of the focus and the words of severity in all texts in one pass."""
+def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n", severe: bool = True) -> Found:
+    """Find the terms of the focus and the words of severity in all texts in one pass; with `severe` off, terms only."""
     count = len(texts)
-    severity = [0.0] * count
+    severity = [0.0 if severe else math.inf] * count  # No word is worse than that, so none is looked at.
     hits: list[dict[int, int] | None] = [None] * count
     automaton = focus._automaton if focus._automaton is not None else _build(())
     # In blocks, so that the joined copy never doubles the memory of a large input.
@@ -617,6 +617,8 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n") -> Found:
             end += 1
         _scan_block(texts, start, end, separator, automaton, severity, hits)
         start = end
+    if not severe:
+        severity = [0.0] * count
     for at in [at for at, level in enumerate(severity) if level]:
         if len(texts[at]) < _LONGEST_OUTCOME and _may_have_passed(texts[at]) and _PASSED.search(texts[at]):
             severity[at] = 0.0

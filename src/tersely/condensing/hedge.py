@@ -70,7 +70,7 @@ def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> 
         for index, unit in enumerate(reading.units)
         if unit.text and unit.count == 1 and 0 <= unit.last - unit.first <= 3 and not unit.folded
     ]
-    found = scan([reading.units[index].text for index in units], focus)
+    found = scan([reading.units[index].text for index in units], focus, severe=False)
     best = max(found.relevance, default=0.0)
     if best <= 0:
         return
