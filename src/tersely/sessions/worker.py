@@ -666,7 +666,7 @@ class Worker:
                 # A child process is judged by its parent, as long as that lives.
                 if executor not in alive and parent_of(executor) not in alive:
                     by_executor.setdefault(executor, []).append(session_id)
-            locks = await liveness.held_locks(db) if by_executor and not self.database.is_sqlite else set()
+            locks = await liveness.held_locks(db) if by_executor and self._lock else set()
             for executor, session_ids in by_executor.items():
                 is_connected = liveness.key_of(executor) in locks
                 for session_id in session_ids:
