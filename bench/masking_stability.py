@@ -33,7 +33,7 @@ SIGNS = (
     "\u200b", "“", "│", "[MASKED:", "[MASKED:password:0123456789ab]", "[masked elsewhere:x:0123]", "password=", "key: ",
     "is ",
 )  # fmt: skip
-VALUES = (
+VALUES: tuple[Callable[[random.Random], str], ...] = (
     *values.SHAPES,
     lambda rng: "a'" + values.spoken(rng),
     lambda rng: values.spoken(rng) + '"x\\',
@@ -203,7 +203,8 @@ def search(seeds: list[str], *, seed: int, seconds: float, at_most: int) -> tupl
 
 
 def main(*, smoke: bool, seconds: float, seed: int, show: int, corpus: list[Path]) -> None:
-    seeds = [case.text for case in (*positives(smoke=smoke), *plain_texts(smoke=smoke))] + list(texts_of(corpus))
+    seeds = [case.text for case in positives(smoke=smoke)] + [case.text for case in plain_texts(smoke=smoke)]
+    seeds += texts_of(corpus)
     tried, failed = search(seeds, seed=seed, seconds=seconds, at_most=20 if smoke else 10**9)
     print(f"{'':24}{'tried':>10}{'unstable':>10}{'broken':>10}")
     for kind, count in tried.items():

@@ -77,12 +77,12 @@ _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)")
 
 def any_of(patterns: Iterable[Pattern]) -> Pattern:
     """What matches where one of the patterns does, without groups, which cost more than the search."""
-    return compiled(
-        "|".join(
-            f"(?{'i' if pattern.ignore_case else '-i'}:{_GROUP.sub(lambda found: found[1] or '(?:', pattern.source)})"
-            for pattern in patterns
-        )
-    )
+    sources: list[str] = []
+    for pattern in patterns:
+        source = _GROUP.sub(lambda found: found[1] or "(?:", pattern.source)
+        flags = ("m" if source.startswith("(?m)") else "") + ("i" if pattern.ignore_case else "-i")
+        sources.append(f"(?{flags}:{source.removeprefix('(?m)')})")
+    return compiled("|".join(sources))
 
 
 # --------------------------------------------------------------------------- names
