@@ -10,7 +10,7 @@ functions, no event loop, no model: call it in a thread when the text is large.
 import gc
 import heapq
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -169,13 +169,12 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
         end = _stretch_end(text, start, stretch_size)
         stretch = text[start:end]
         with _collecting_later():
-            reading = read_any(header + stretch if header and start else stretch, focus, 3 * budget, kind=of_lines)
-            moved(reading, partial(_line_of_stretch, before=line, repeats_header=bool(header and start)))
-            packed = pack(reading, 3 * budget, tokenizer, focus)
-        share = packed.text.split("\n")
-        by_line = {each.strip(): place for place in packed.places(reading) for each in place.text.split("\n")}
-        origins += [by_line.get(each.strip()) for each in share]
+            source = partial(_line_of_stretch, before=line, repeats_header=bool(header and start))
+            content = header + stretch if header and start else stretch
+            share, places = _share_of(content, focus, 3 * budget, tokenizer, of_lines, source)
+            gc.collect(0)  # What the readers leave behind in cycles; it would stay until the end.
         shares += share
+        origins += places
         line += stretch.count("\n")
         start = end
     together = generic.read("\n".join(shares), focus, budget)
@@ -190,6 +189,17 @@ def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenize
         unit.shows, unit.folded = tuple(shows), place.folded
         last = unit.last
     return together
+
+
+def _share_of(
+    stretch: str, focus: Focus, budget: int, tokenizer: Tokenizer, kind: str, source: Callable[[int], int]
+) -> tuple[list[str], list[Place | None]]:
+    """Condense a section; return the lines, and for each what it shows of the source, if anything."""
+    reading = moved(read_any(stretch, focus, budget, kind=kind), source)
+    packed = pack(reading, budget, tokenizer, focus)
+    lines = packed.text.split("\n")
+    by_line = {each.strip(): place for place in packed.places(reading) for each in place.text.split("\n")}
+    return lines, [by_line.get(each.strip()) for each in lines]
 
 
 def _line_of_stretch(line: int, *, before: int, repeats_header: bool) -> int:
