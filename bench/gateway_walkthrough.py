@@ -114,10 +114,10 @@ async def run() -> bool:
                 + "".join(f"{total:>10,}" for total in totals)
                 + f"   {totals[0] / totals[1]:.0f} × less"
             )
-            page = text_of(await gateway.call_tool_mcp("search_result", {"handle": handle, "pattern": "5f0c1a9e77aa"}))
+            page = text_of(await gateway.call_tool_mcp("read_result", {"handle": handle, "pattern": "5f0c1a9e77aa"}))
             good &= "order 88121 not stored" in page
             print(f"\nThe logs of checkout, as the client got them:\n\n{shown}\n")
-            print(f"search_result {handle} for the trace of that line, {O200K.count(page)} tokens:\n\n{page}\n")
+            print(f"read_result {handle} for the trace of that line, {O200K.count(page)} tokens:\n\n{page}\n")
             masked = text_of(await gateway.call_tool_mcp("config", {"app": "checkout"}))
             print(f"The configuration, where the password was:\n\n{masked}")
         stats = await anyio.run_process([*TERSELY, "stats"], env=environment, cwd=ROOT)

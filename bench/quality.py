@@ -45,7 +45,8 @@ from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent, Pipeline, Scope
 from tersely.results.kept import KeptResults
-from tersely.results.read_back import TOOLS, ReadBack
+from tersely.results.read_back import ReadBack
+from tersely.results.read_back_tool import READ_RESULT
 from tersely.settings.model import SUMMARIZING, Settings, find_file
 from tersely.store.database import Database
 from tersely.store.results import Origin
@@ -199,7 +200,7 @@ class Bench:
         """Answer from the summary, with the tools that read the kept result."""
         origin = Origin(server="bench", tool="result", arguments={}, called_at=datetime.now(UTC))
         handle = await self.kept.keep(assume_masked(case.text), scope=SCOPE.name, origin=origin)
-        tools = [ToolSpec(tool.name, tool.description, tool.schema) for tool in TOOLS]
+        tools = [ToolSpec(READ_RESULT.name, READ_RESULT.description, READ_RESULT.schema)]
         reading = ReadBack(self.kept, summarize=Pipeline().summarizer(self.masker, self.llm))
         messages = self._messages(case, await self._summarized(case, handle))
         for _ in range(MOST_READS):
@@ -254,7 +255,7 @@ def scripted_answer(body: dict[str, Any]) -> Any:
     if body.get("tools") and handle and not any(message["role"] == "tool" for message in body["messages"]):
         pattern = max(words, key=lambda word: (any(map(str.isdigit, word)), len(word)), default="error")
         arguments = json.dumps({"handle": handle.group(), "pattern": re.escape(pattern)})
-        function = {"name": "search_result", "arguments": arguments}
+        function = {"name": "read_result", "arguments": arguments}
         return Reply(tool_calls=({"id": "c1", "type": "function", "function": function},), finish="tool_calls")
     lines = [line for text in said[1:] for line in text.splitlines() if not line.startswith(("Question:", "<<<"))]
     ranked = sorted(lines, key=lambda line: -sum(word in line.lower() for word in words))

@@ -178,7 +178,7 @@ async def test_only_the_assignments_servers_are_named_offered_and_called(workpla
         and "vault" not in json.dumps(server.requests[0])
     )
     offered = [tool["function"]["name"] for tool in server.requests[0]["tools"]]
-    assert offered == ["ops__pods_list", "read_result", "search_result", "query_result", "summarize_result"]
+    assert offered == ["ops__pods_list", "read_result"]
     assert all(event.metadata["is_error"] for event in place.recorder.of("llm_tool_call"))
     answers = [message["content"] for message in server.requests[1]["messages"] if message["role"] == "tool"]
     assert all("There is no tool" in one and "vault.p" not in one.partition("There are:")[2] for one in answers)
@@ -294,7 +294,9 @@ async def test_old_results_give_way_to_a_line_with_their_handle_and_the_newest_s
         report = await place.work(llm, max_iterations=9)
     assert report.analysis == "done"
     last = [message["content"] for message in server.requests[-1]["messages"] if message["role"] == "tool"]
-    assert texts[-1] in last[-1] and re.search(r"returned [\d,]+ tokens, left out here; kept as r_", last[0])
+    assert texts[-1] in last[-1] and re.search(
+        r"returned [\d,]+ tokens, left out here. To read it: read_result\(handle='r_", last[0]
+    )
     sizes = [O200K.count(json.dumps(request["messages"]) + json.dumps(request["tools"])) for request in server.requests]
     assert max(sizes) <= 12_000 and sizes[-1] < sum(O200K.count(text) for text in texts)
 

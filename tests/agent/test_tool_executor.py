@@ -88,8 +88,7 @@ async def test_a_large_result_is_condensed_within_its_limit_and_says_how_to_read
     assert observation.status == "structural"
     assert O200K.count(observation.text) == observation.tokens_after <= 1000 < observation.tokens_before
     assert "CrashLoopBackOff" in observation.text and "api-1234" in observation.text
-    assert observation.handle is not None and f'read_result("{observation.handle}"' in observation.text
-    assert "Calling the tool again gives the same" in observation.text
+    assert observation.handle is not None and f"read_result(handle='{observation.handle}'" in observation.text
     assert await results.load(observation.handle, ME.name) == PODS
 
 

@@ -71,8 +71,11 @@ async def gateway(
     **environment: str,
 ) -> AsyncIterator[Running]:
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
-    async with serving.running_gateway(settings, servers, strict=strict, models=models, wait=wait) as served:
-        await served.upstreams.pool(is_modern=True)
+    async with serving.running_gateway(
+        settings, servers, strict=strict, models=models, list_seconds=wait, greeting_seconds=wait
+    ) as served:
+        await served.backend()
+        await (await served.upstreams.pool(is_modern=True)).known(wait)
         app = build_gateway_app(
             served,
             verifier=gateway_tokens(settings),

@@ -79,7 +79,7 @@ async def test_a_result_over_the_threshold_is_summarized_with_the_call_and_the_c
     answered = case.requests()[-1]["messages"][-1]["content"]
     handle = event["metadata"]["handle"]
     assert SUMMARY.strip() in answered and handle in answered and O200K.count(answered) <= 520
-    assert "Calling the tool again gives the same" in case.prompt(0) and "read_result" in answered
+    assert "Read it with read_result" in case.prompt(0) and "read_result" in answered
     (record,) = story.traced("summarization")
     assert record["input_tokens"] > 1_000 and record["model"] == "test/main"
     assert story.session["usage"]["model_calls"] == 3 and story.session["tokens"]["spared"] > 1_000

@@ -327,5 +327,5 @@ def results(body: Body) -> list[str]:
 
 
 def handle_in(text: str) -> str:
-    start = text.index("r_", text.index("kept as "))
+    start = text.index("r_", text.index("read_result("))
     return text[start : start + 18]

@@ -14,7 +14,8 @@ from tersely.errors import InputError, ResultNotFound
 from tersely.masking.mask import mask
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults, Origin
-from tersely.results.read_back import TOOLS, Answer, ReadBack
+from tersely.results.read_back import Answer, ReadBack
+from tersely.results.read_back_tool import READ_RESULT, ReadArguments
 from tersely.store.database import Database
 from tersely.text.tokens import count_tokens
 from tests.fakes.asking import model_at
@@ -109,7 +110,7 @@ async def test_a_range_larger_than_a_page_goes_on_to_its_end_and_no_further(back
         ({"start_line": 0}, "start_line: input should be greater than or equal to 1"),
         ({"start_byte": 10_000_000}, "has .* bytes"),
         ({"end_byte": 5}, "end_byte requires start_byte"),
-        ({"line": 5}, "line: extra inputs are not permitted"),
+        ({"line": 5}, "there is no argument 'line', did you mean .*there are: handle, start_line"),
         ({"start_line": "ten"}, "start_line: input should be a valid integer"),
     ],
 )
@@ -215,37 +216,47 @@ async def test_a_model_is_never_shown_a_secret_that_the_focus_names(kept: KeptRe
     assert server.requests and "hunter2" not in json.dumps(server.requests)
 
 
-@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
-async def test_another_scope_finds_nothing(back: ReadBack, tool: str) -> None:
-    handle = await keep(back, LOG)
-    more = {"search_result": {"pattern": "x"}, "query_result": {"sql": "SELECT 1"}}.get(tool, {})
+MODES: list[dict[str, Any]] = [{}, {"pattern": "x"}, {"sql": "SELECT 1"}, {"looking_for": "x"}]
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+async def test_another_scope_finds_nothing_and_an_image_is_no_text(back: ReadBack, mode: dict[str, Any]) -> None:
     with pytest.raises(ResultNotFound):
-        await back.call(tool, {"handle": handle, **more}, "session:2")
-
-
-@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
-async def test_an_image_is_no_text(back: ReadBack, tool: str) -> None:
+        await back.call("read_result", {"handle": await keep(back, LOG), **mode}, "session:2")
     handle = await back.kept.keep_bytes(b"\x89PNG\xff", scope=ME, origin=CALL, mime_type="image/png", kind="image")
-    more = {"search_result": {"pattern": "x"}, "query_result": {"sql": "SELECT 1"}}.get(tool, {})
     with pytest.raises(InputError, match="is not text: image of type image/png, 5 bytes"):
-        await back.call(tool, {"handle": handle, **more}, ME)
+        await back.call("read_result", {"handle": handle, **mode}, ME)
+
+
+@pytest.mark.process
+async def test_the_arguments_decide_and_exclude_each_other(back: ReadBack) -> None:
+    """A call written for one of the four tools of an earlier version still works."""
+    handle = await keep(back, LOG)
+    for arguments, earlier in (
+        ({"pattern": "request 7 "}, "search_result"),
+        ({"sql": "SELECT count(*) FROM lines"}, "query_result"),
+        ({"looking_for": "slow", "end_line": None}, "summarize_result"),
+    ):
+        answer = await back.call("read_result", {"handle": handle, **arguments}, ME)
+        assert (await back.call(earlier, {"handle": handle, **arguments}, ME)).text == answer.text
+    focused = await back.call("read_result", {"handle": handle, "looking_for": "slow"}, ME)
+    assert (await back.call("summarize_result", {"handle": handle, "focus": "slow"}, ME)).text == focused.text
+    with pytest.raises(InputError, match="use one of pattern and sql, not both"):
+        await back.call("read_result", {"handle": handle, "pattern": "x", "sql": "SELECT 1"}, ME)
 
 
 async def test_an_unknown_tool_is_answered_with_those_there_are(back: ReadBack) -> None:
-    with pytest.raises(InputError, match="There are: read_result, search_result, query_result, summarize_result"):
+    with pytest.raises(InputError, match="There is: read_result"):
         await back.call("grep_result", {}, ME)
 
 
-def test_every_tool_and_argument_stands_in_the_reference() -> None:
+def test_every_argument_stands_in_the_reference() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "kept-results.md").read_text(encoding="utf-8")
-    for tool in TOOLS:
-        section = page.split(f"## {tool.name}\n", 1)[1].split("\n## ", 1)[0]
-        assert all(f"| `{name}` |" in section for name in tool.schema["properties"]), tool.name
+    section = page.split("## read_result\n", 1)[1].split("\n## ", 1)[0]
+    assert all(f"| `{name}` |" in section for name in ReadArguments.model_fields)
 
 
-def test_every_tool_explains_itself_and_its_schema_is_one() -> None:
-    for tool in TOOLS:
-        Draft202012Validator.check_schema(tool.schema)
-        assert tool.schema["additionalProperties"] is False and "handle" in tool.schema["required"]
-        for name, one in tool.schema["properties"].items():
-            assert "description" in one or name == "ignore_case", f"{tool.name}: {name} is not explained"
+def test_the_schema_is_one_and_names_only_arguments_that_there_are() -> None:
+    Draft202012Validator.check_schema(READ_RESULT.schema)
+    assert set(READ_RESULT.schema["properties"]) <= set(ReadArguments.model_fields)
+    assert READ_RESULT.schema["required"] == ["handle"]

@@ -83,7 +83,7 @@ async def test_holders_of_different_tokens_do_not_read_each_others_results() -> 
             assert not (await ada.call_tool_mcp("read_result", {"handle": handle})).is_error
             denied = await bob.call_tool_mcp("read_result", {"handle": handle})
             assert denied.is_error and "No kept result" in text_of(denied)
-        async with ours.gateway._read_back.kept.database.reading() as db:
+        async with (await ours.gateway.backend()).read_back.kept.database.reading() as db:
             entries = [stored.entry for stored in await audit.page(db)]
     assert [(entry.action, entry.method, entry.target, entry.status) for entry in entries] == [
         ("read_result", "mcp", handle, 200),
@@ -140,7 +140,7 @@ async def test_what_went_through_is_counted_stored_and_shown() -> None:
         async with httpx2.AsyncClient() as web:
             metrics = (await web.get(f"{ours.root}/metrics")).text
         await ours.gateway.counting.store()
-        async with ours.gateway._read_back.kept.database.reading() as db:
+        async with (await ours.gateway.backend()).read_back.kept.database.reading() as db:
             stored = {row.tool: row for row in await usage.used(db, door="gateway")}
     assert 'tersely_tool_calls_total{server="one",tool="echo"} 1' in metrics
     assert 'tersely_tokens_out_total{server="one",tool="echo"} 3' in metrics
@@ -160,7 +160,7 @@ async def test_resources_and_prompts_that_were_read_are_counted_by_their_method(
             prompt = (await client.list_prompts())[0]
             await client.get_prompt(prompt.name, {argument.name: "x" for argument in prompt.arguments or ()})
         await ours.gateway.counting.store()
-        async with ours.gateway._read_back.kept.database.reading() as db:
+        async with (await ours.gateway.backend()).read_back.kept.database.reading() as db:
             stored = {row.tool: row for row in await usage.used(db, door="gateway")}
     read = stored["resources/read"]
     assert (read.calls, read.condensed, stored["prompts/get"].calls) == (2, 1, 1)

@@ -1,6 +1,7 @@
 """Long results behind the gateway: condensed, kept, read back."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import pytest
 from fastmcp import Client
 from mcp_types import ImageContent, TextContent, TextResourceContents
 
+from tersely.results.kept import user_scope
 from tersely.text.tokens import O200K
-from tests.fakes.gateways import ERAS, Library, at, gateway, text_of
+from tests.fakes.gateways import ERAS, Library, at, gateway, post, text_of
 from tests.fakes.llm_server import FakeLLMServer
 from tests.fakes.mcp_servers.web import Honest, Rude
 from tests.servers.chatty import SECRET, Chatty, log
@@ -21,11 +23,11 @@ async def test_a_long_result_arrives_condensed_and_its_whole_is_one_call_away(er
         result = await client.call_tool_mcp("logs", {"looking_for": "declined payments"})
         text, meta = text_of(result), result.meta or {}
         assert O200K.count(text) <= 1_000 and "payment" in text and "card declined" in text
-        assert result.structured_content is None and not result.is_error
+        assert result.structured_content == {"result": text} and not result.is_error
         assert meta["tersely/status"] == "structural" and meta["tersely/input_tokens"] == O200K.count(log())
         assert meta["tersely/output_tokens"] == O200K.count(text)
         handle = meta["tersely/handle"]
-        assert f'read_result("{handle}"' in text
+        assert f"read_result(handle='{handle}'" in text
         read = await client.call_tool_mcp("read_result", {"handle": handle, "start_line": 500, "end_line": 500})
         assert "2026-11-15T08:00:00Z ERROR payment 500 failed: card declined" in text_of(read)
         found = await client.call_tool_mcp("search_result", {"handle": handle, "pattern": "payment 1500"})
@@ -45,7 +47,7 @@ async def test_the_same_result_again_has_the_same_handle_and_small_ones_are_not_
         handles = {((await client.call_tool_mcp("logs", {})).meta or {})["tersely/handle"] for _ in range(2)}
         await client.call_tool_mcp("echo", {"text": "small"})
         assert len(handles) == 1
-        (kept,) = await ours.gateway._read_back.kept.list(ours.gateway._scope(None))
+        (kept,) = await (await ours.gateway.backend()).read_back.kept.list(user_scope())
         assert kept.handle in handles and kept.origin.tool == "logs"
 
 
@@ -111,6 +113,66 @@ async def test_structured_content_that_says_more_than_a_condensed_text_is_kept_b
         assert '{"failed": [500, 1000]}' in text_of(await client.call_tool_mcp("read_result", {"handle": handle}))
 
 
+@pytest.mark.parametrize(
+    "mirror",
+    [
+        lambda text: {"content": text},
+        lambda text: {"output": {"text": text}},
+        lambda text: {"content": [{"type": "text", "text": text}]},
+        lambda text: {"lines": text.split("\n")},
+        lambda text: text,
+    ],
+)
+async def test_a_mirror_of_the_text_is_kept_once_whatever_it_is_called(mirror: Any) -> None:
+    both = {"content": [{"type": "text", "text": log()}], "structuredContent": mirror(log())}
+    async with (
+        Rude(lambda message, request: both).listening() as url,
+        gateway(at(url)) as ours,
+        Client(ours.url) as client,
+    ):
+        result = await client.call_tool_mcp("call", {})
+        assert "tersely/structured_handle" not in (result.meta or {}) and len(result.content) == 1
+        assert len(await (await ours.gateway.backend()).read_back.kept.list(user_scope())) == 1
+
+
+async def test_a_picture_and_its_mirror_pass_as_they_are() -> None:
+    """Base64 was condensed into junk text, and searched for secrets for seconds."""
+    picture = {"type": "image", "data": "iVBORw0KGgo" * 40_000, "mimeType": "image/png"}
+    both = {"content": [picture], "structuredContent": {"content": [picture]}}
+    async with Rude(lambda message, request: both).listening() as url, gateway(at(url)) as ours:
+        result = (await post(ours.url, "tools/call", {"name": "call", "arguments": {}}))["result"]
+    assert (result["content"], result["structuredContent"]) == (both["content"], both["structuredContent"])
+
+
+async def test_typed_clients_keep_typed_data_and_accept_a_condensed_result() -> None:
+    """Both libraries validate results against the listed schema, and fail without structured content."""
+    server = Chatty()
+
+    @server.server.tool
+    def rows(number: int) -> list[dict[str, int]]:
+        return [{"n": n, "square": n * n} for n in range(number)]
+
+    @dataclass
+    class Row:
+        n: int
+        name: str
+
+    @server.server.tool
+    def row(size: int) -> Row:
+        return Row(n=7, name="word " * size)
+
+    async with server.listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
+        assert (await client.call_tool("rows", {"number": 2})).data == [{"n": 0, "square": 0}, {"n": 1, "square": 1}]
+        assert (await client.call_tool("row", {"size": 1})).data.n == 7
+        for name, arguments in (("rows", {"number": 2_000}), ("row", {"size": 9_000})):
+            long = await client.call_tool(name, arguments)
+            assert (
+                isinstance(long.content[0], TextContent)
+                and (long.structured_content or {})["result"] == long.content[0].text
+            )
+            assert O200K.count(long.content[0].text) <= 1_000
+
+
 async def test_a_text_within_the_threshold_repeated_as_structured_content_is_not_condensed() -> None:
     """FastMCP repeats texts in a structure, where every line end takes more tokens."""
     text = '\n\t"a"' * 1_100
@@ -125,7 +187,7 @@ async def test_resources_and_prompts_that_are_too_long_are_condensed_too() -> No
     library.text = log()
     async with library.listening() as url, gateway(at(url)) as ours, Client(ours.url) as client:
         (note,) = await client.read_resource("library://note")
-        assert isinstance(note, TextResourceContents) and O200K.count(note.text) <= 1_000 and "kept as r_" in note.text
+        assert isinstance(note, TextResourceContents) and O200K.count(note.text) <= 1_000 and "handle='r_" in note.text
 
 
 @pytest.mark.slow

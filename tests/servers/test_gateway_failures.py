@@ -68,7 +68,8 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind(protocol: str
         call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
         headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": protocol}
         headers |= {"mcp-method": "tools/call", "mcp-name": "hang"} if protocol.startswith("2026") else {}
-        await ours.gateway.upstreams.pool(is_modern=protocol.startswith("2026"))
+        pool = await ours.gateway.upstreams.pool(is_modern=protocol.startswith("2026"))
+        await pool.known(300)
         async with httpx2.AsyncClient() as client, anyio.create_task_group() as tasks:
 
             async def hang_up(after: float) -> None:

@@ -58,7 +58,11 @@ async def test_every_tool_gains_an_argument_that_never_reaches_the_server(era: A
         tool = next(tool for tool in await client.list_tools() if tool.name == "logs")
         assert tool.input_schema["properties"]["looking_for"]["type"] == "string"
         assert "looking_for" not in tool.input_schema.get("required", [])
-        assert tool.output_schema is None
+        assert tool.output_schema == {
+            "type": "object",
+            "properties": {"result": {"type": "string"}},
+            "x-fastmcp-wrap-result": True,
+        }
         await client.call_tool_mcp("logs", {"lines": 3, "service": "api", "looking_for": "errors"})
     assert server.seen == [{"lines": 3, "service": "api"}]
 

@@ -43,7 +43,8 @@ from tersely.mcp.raw import Tool
 from tersely.mcp.servers import InterruptedCalls
 from tersely.pipeline.admit import admit_arguments, admit_words
 from tersely.pipeline.process import Intent, Scope
-from tersely.results.read_back import ReadBack, ReadBackTool
+from tersely.results.read_back import ReadBack
+from tersely.results.read_back_tool import ReadBackTool, read_call
 from tersely.store.interactions import Interaction
 from tersely.store.retrying import retry_while_unavailable
 from tersely.text.tokens import O200K
@@ -131,8 +132,7 @@ class ToolCallResult:
         handle = self.observation.handle
         size = f"{self.observation.tokens_before:,} tokens"
         return self.text.derive(
-            f"[Earlier: {self.name}({given}) returned {size}, left out here; kept as {handle}: "
-            f'read_result("{handle}") or search_result("{handle}", pattern) show it.]'
+            f"[Earlier: {self.name}({given}) returned {size}, left out here. To read it: {read_call(handle)}]"
         )
 
 

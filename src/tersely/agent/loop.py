@@ -43,6 +43,7 @@ from tersely.mcp.registry import ToolRegistry
 from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Intent
 from tersely.results.read_back import ReadBack
+from tersely.results.read_back_tool import read_call
 from tersely.text.tokens import O200K
 
 __all__ = ["Assignment", "Report", "investigate"]
@@ -329,11 +330,7 @@ class _Investigation:
                 refusals.append(f"Only {MOST_AT_ONCE} calls are made per answer. Repeat this one if you still need it.")
             elif earlier and self._is_enough(key, earlier):
                 repeated = True
-                kept = (
-                    f" Its result is kept as {earlier[-1].handle}: read it with read_result or search_result."
-                    if earlier[-1].handle
-                    else ""
-                )
+                kept = f" To read its result: {read_call(earlier[-1].handle)}." if earlier[-1].handle else ""
                 refusals.append(
                     f"You made this call before, with the same arguments; it returns the same.{kept} Look at "
                     "something else, or conclude."

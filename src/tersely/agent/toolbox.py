@@ -13,7 +13,7 @@ from tersely.llm.messages import ToolSpec
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import Tool
 from tersely.mcp.registry import NamedTool, ToolRegistry
-from tersely.results.read_back import TOOLS, ReadBackTool
+from tersely.results.read_back_tool import READ_RESULT, ReadBackTool
 
 OURS = "tersely"
 """The server name in the timeline for tools that read kept results."""
@@ -46,7 +46,7 @@ class Toolbox:
         """From the first turn on, so that the list never changes; none for an agent without servers, as nothing is
         kept for it, and some models cannot combine declared tools with native ones.
         """
-        return tuple(TOOLS) if self.assignment.servers else ()
+        return (READ_RESULT,) if self.assignment.servers else ()
 
     def specs(self) -> list[ToolSpec]:
         """All callable tools, as declared to the model."""
@@ -64,7 +64,7 @@ class Toolbox:
         """
         wanted = name.strip().strip("`\"'*").removesuffix("()")
         for tool in self.read_back_tools:
-            if wanted.removeprefix(f"{OURS}.").removeprefix(f"{OURS}__").lower() == tool.name:
+            if tool.answers_to(wanted.removeprefix(f"{OURS}.").removeprefix(f"{OURS}__").lower()):
                 return tool
         offered = self.tools()
         for named in offered:

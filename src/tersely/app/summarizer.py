@@ -6,13 +6,10 @@ summary is possible.
 """
 
 import math
-import os
-import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Literal
 
 from tersely.condensing.account import Lost
@@ -31,7 +28,7 @@ from tersely.pipeline.process import Pipeline, Scope
 from tersely.results.kept import KeptResults
 from tersely.settings.model import Settings
 from tersely.store.database import Database
-from tersely.store.private import private_folder
+from tersely.store.private import masking_key
 from tersely.store.summaries import SummaryFile
 from tersely.text.chunks import STRATEGIES
 from tersely.text.tokens import O200K
@@ -190,23 +187,6 @@ class SummarizerApp:
     settings: Settings
     summarizer: Summarizer
     llm: LimitedLLM | None
-
-
-def masking_key(folder: Path) -> bytes | None:
-    """The masking key of this user, created at first use.
-
-    With it the same secret gets the same mark in every run, so that summaries of texts with secrets are found in the
-    cache. None if the folder is not writable; marks then differ between runs.
-    """
-    path = folder / "masking.key"
-    with suppress(OSError):
-        private_folder(folder)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
-            new.write(secrets.token_bytes(32))
-    with suppress(OSError):
-        key = path.read_bytes()
-        return key if len(key) == 32 else None  # another process may be writing it
-    return None
 
 
 @asynccontextmanager

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 COMMAND = "tersely.command"
 WAIT_FOR_SERVERS = 8.0
-"""Seconds to wait for the servers before listening."""
+"""Seconds to wait for the servers before listening over HTTP."""
+
+HTTP_GREETING_SECONDS = 1.0
+"""Over HTTP the gateway is running already, so `initialize` may take a moment for servers it has never seen."""
 
 
 class _Gateway(click.Group):
@@ -174,11 +177,14 @@ def _run(
         )
         async with (
             cpu_workers(settings.cpu_workers, from_size=LARGE),
-            serving.running_gateway(settings, servers, strict=strict, models=models) as running,
+            serving.running_gateway(
+                settings, servers, strict=strict, models=models, greeting_seconds=HTTP_GREETING_SECONDS
+            ) as running,
         ):
-            with anyio.move_on_after(WAIT_FOR_SERVERS):
-                # So that the first client finds all servers; requests wait for those that take longer.
-                await running.upstreams.pool(is_modern=True)
+            await running.backend()
+            # So that the first client finds all servers, as far as they start in time.
+            pool = await running.upstreams.pool(is_modern=True)
+            await pool.known(WAIT_FOR_SERVERS)
             app = build_gateway_app(
                 running,
                 verifier=verifier,

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from tersely.mcp.servers import Server, ServerOptions
 
 _ROUND_TRIPS = 3
+_PATIENCE = 300.0
+"""Seconds to wait for a command that is still starting, e.g. one that is being downloaded."""
+
+_PROGRESS_SECONDS = 3.0
+"""Seconds between two lines about a server that is still starting."""
 
 
 @click.command()
@@ -66,23 +71,36 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
 
 
 async def check_servers(
-    servers: Sequence[Server], data_dir: Path, accept: bool = False, logins: LoginStore | None = None
+    servers: Sequence[Server],
+    data_dir: Path,
+    accept: bool = False,
+    logins: LoginStore | None = None,
+    patience: float = _PATIENCE,
 ) -> dict[str, Any]:
     """The report as `--json` prints it."""
     import anyio
 
     from tersely.mcp.connect.supervisor import connected
     from tersely.mcp.registry import ToolRegistry
+    from tersely.servers.gateway.catalogue import IntentParameter, catalogue
     from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
     from tersely.settings.environment import process_environment
+    from tersely.text.tokens import O200K
 
     seen = ToolPins(data_dir / SEEN_FILE)
     took: dict[str, float] = {}
     trips: dict[str, float | None] = {}
 
     async def measure(connection: Connection, began: float) -> None:
-        with anyio.move_on_after(connection.server.options.start_timeout + 5):
-            await connection.tried.wait()
+        with anyio.move_on_after(max(patience, connection.server.options.start_timeout)):
+            # A failed attempt ends the wait; one that only takes long does not.
+            while connection.status().state == "starting":
+                with anyio.move_on_after(_PROGRESS_SECONDS):
+                    await connection.settled()
+                if connection.status().state == "starting":
+                    said = f": {_printable(connection.progress, 100)}" if connection.progress else ""
+                    waited = f"{perf_counter() - began:.0f} s"
+                    click.echo(f"{connection.name} is still starting, for {waited}{said}", err=True)
         took[connection.name] = perf_counter() - began
         if connection.status().state == "ready":
             trips[connection.name] = await _round_trip(connection)
@@ -98,6 +116,7 @@ async def check_servers(
             _server(registry, connection, named, took[name], trips.get(name))
             for name, connection in connections.items()
         ]
+        own_tokens = sum(map(O200K.count, catalogue(registry, IntentParameter()).own_texts))
         if accept:
             current = {
                 server.name: {tool.name: tool.fingerprint for tool in connections[server.name].tools}
@@ -111,6 +130,7 @@ async def check_servers(
         "accepted": accept,
         "servers": reports,
         "disabled": disabled,
+        "own_tokens": own_tokens,
     }
 
 
@@ -149,11 +169,14 @@ def _server(
         *status.refused,
         *(why for dotted, why in registry.refused().items() if dotted.startswith(f"{connection.name}.")),
     ]
-    is_ready = status.state == "ready"
+    is_ready, is_starting = status.state == "ready", status.state == "starting"
+    reason = "" if is_ready else status.last_error or f"It was not ready within {options.start_timeout:g} s."
+    if is_starting and connection.progress:
+        reason = f"{reason} It wrote last: {connection.progress}"
     return {
         "name": connection.name,
-        "state": "ready" if is_ready else "failed",
-        "reason": "" if is_ready else status.last_error or f"It was not ready within {options.start_timeout:g} s.",
+        "state": "ready" if is_ready else "starting" if is_starting else "failed",
+        "reason": reason,
         "reached_by": _target(options),
         "protocol": status.protocol,
         "server": dict(status.server_info),
@@ -333,6 +356,7 @@ def _show_totals(console: Any, report: Mapping[str, Any]) -> None:
         if count
     ]
     parts += [f"{len(report['disabled'])} disabled"] if report["disabled"] else []
+    parts += [f"the gateway adds {report['own_tokens']:,} tokens to the list of tools"]
     console.print(Text(" · ".join(parts), style="bold" if report["ok"] else "bold red"))
     if changed:
         hint = (

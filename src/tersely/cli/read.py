@@ -172,13 +172,14 @@ async def _grep_kept(
     from tersely.app.summarizer import kept_results
     from tersely.masking.mask import Masker
     from tersely.pipeline.process import Pipeline
-    from tersely.results.read_back import ReadBack, SearchArguments
+    from tersely.results.read_back import ReadBack
+    from tersely.results.read_back_tool import ReadArguments
 
     async with kept_results(settings) as kept, _recorded(kept, "search_result", scope, handle):
         result = await kept.find(handle, scope)
         # One large page: a terminal scrolls, so nothing has to be paged.
         read_back = ReadBack(kept, summarize=Pipeline().summarizer(Masker()), page_tokens=1_000_000)
-        arguments = SearchArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
+        arguments = ReadArguments(handle=handle, pattern=pattern, context=context, ignore_case=ignore_case)
         found = await read_back.search(arguments, scope)
     if as_json:
         click.echo(json.dumps({**_metadata(result), **found.facts, "text": found.body}, ensure_ascii=False))

@@ -243,7 +243,8 @@ class ServerOptions(BaseModel):
     """Time limit of one tool call, in seconds."""
 
     start_timeout: float = Field(default=30, gt=0, le=3_600)
-    """Time limit for starting or connecting to the server and listing its tools, in seconds."""
+    """Seconds after which a server counts as slow. A URL is then tried again; a command is reported and left to finish.
+    """
 
     list_timeout: float = Field(default=15, gt=0, le=3_600)
     """Time limit of one listing of tools, in seconds."""

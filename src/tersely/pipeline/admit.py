@@ -10,7 +10,7 @@ notes and name our handles.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,16 +34,19 @@ class Admitted:
     """Number of hidden characters that were removed: escapes, zero-width, bidi and tag characters."""
 
     is_error: bool
+    is_mirrored: bool = False
+    """Whether the structured content only repeats the texts and attachments."""
 
     @property
     def text(self) -> Masked:
-        """The text; the structured content if there is no text, since servers usually repeat it there."""
-        return join_masked("\n\n", (text for text in self.texts if text)) or self.structured or NOTHING
+        """The text; the structured content if there is no text, unless it only repeats pictures and the like."""
+        text = join_masked("\n\n", (text for text in self.texts if text))
+        return text or (NOTHING if self.is_mirrored else self.structured) or NOTHING
 
     @property
     def has_more_structure(self) -> bool:
         """Whether the structured content contains anything that the text does not."""
-        return self.structured is not None and any(self.texts) and not repeats(self.structured, self.text)
+        return self.structured is not None and any(self.texts) and not self.is_mirrored
 
 
 def admit(content: Content, masker: Masker | None) -> Admitted:
@@ -57,19 +60,41 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
     )
     structured, hidden = None, 0
     if content.structured is not None:
-        # Many servers repeat their only text as structured content; then it is masked once.
-        if len(texts) == 1 and content.structured == {"result": content.texts[0]}:
-            structured = assume_masked(json.dumps({"result": texts[0]}, ensure_ascii=False))
-        else:
-            value, hidden = clean_json(content.structured)
-            structured = _as_json(demote_json(value), masker)
+        # What only repeats the content is masked once; the data of a picture is not masked at all.
+        known = dict(zip(content.texts, texts, strict=True)) | {one.data: one.data for one in content.attachments}
+        known.pop("", None)
+        value, hidden = clean_json(_without_known(content.structured, known))
+        structured = _as_json(demote_json(value), masker)
+        if known:
+            value = _with_known(json.loads(structured), content.structured, known)
+            structured = assume_masked(json.dumps(value, ensure_ascii=False))
     return Admitted(
         texts=texts,
         structured=structured,
         attachments=content.attachments,
         cleaned=sum(removed) + hidden,
         is_error=content.is_error,
+        is_mirrored=content.is_mirrored,
     )
+
+
+def _without_known(value: Any, known: Mapping[str, str]) -> Any:
+    """The value with empty strings instead of known ones."""
+    if isinstance(value, dict):
+        return {key: _without_known(inner, known) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_known(inner, known) for inner in value]
+    return "" if isinstance(value, str) and value in known else value
+
+
+def _with_known(admitted: Any, value: Any, known: Mapping[str, str]) -> Any:
+    """The admitted value with the known strings where the value has them."""
+    if isinstance(value, dict) and isinstance(admitted, dict) and len(value) == len(admitted):
+        pairs = zip(admitted.items(), value.values(), strict=True)
+        return {key: _with_known(inner, before, known) for (key, inner), before in pairs}
+    if isinstance(value, list) and isinstance(admitted, list):
+        return [_with_known(inner, before, known) for inner, before in zip(admitted, value, strict=True)]
+    return known[value] if isinstance(value, str) and value in known and admitted == "" else admitted
 
 
 def admit_text(text: str, masker: Masker | None) -> Masked:
@@ -109,18 +134,6 @@ def admit_arguments(value: Any, masker: Masker | None) -> Any:
         return value
     cleaned, _ = clean_json(value)
     return masker.mask_json(cleaned) if masker else cleaned
-
-
-def repeats(structured: str, text: str) -> bool:
-    """Whether structured content and text are the same; many servers send both for clients that read only one."""
-    value = json.loads(structured)
-    if value == {"result": text}:
-        return True
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        return False
-    return bool(parsed == value or {"result": parsed} == value)
 
 
 def _admitted(text: str, masker: Masker | None) -> tuple[Masked, int]:

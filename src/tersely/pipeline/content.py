@@ -39,6 +39,9 @@ class Content:
     structured: Any = None
     """A JSON value in addition to the text or instead of it; None if there is none."""
 
+    is_mirrored: bool = False
+    """Whether the structured value only repeats the texts and attachments."""
+
     attachments: tuple[Attachment, ...] = ()
     is_error: bool = False
     """Whether the tool reported a failure."""

@@ -79,11 +79,10 @@ def exceeds(text: str, limit: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class NoteWriter:
-    """Writes the note that the result was shortened and how to read the rest."""
+    """Writes the note that the result was shortened, and the call that reads the rest."""
 
     read: str = "read_result"
-    search: str = "search_result"
-    """Names of the read-back tools as the reader of the note sees them."""
+    """Name of the tool that reads kept results, as the reader of the note sees it."""
 
     def write(self, lost: Sequence[Lost], handle: str | None, tokens: int) -> str:
         missing = _missing(lost)
@@ -91,14 +90,18 @@ class NoteWriter:
             return (
                 f"[Shortened from {tokens:,} tokens.{missing} The whole could not be kept; ask for less to see more.]"
             )
+        first, last = next((one.lines[0] for one in lost if one.lines), (1, None))
+        where = f"start_line={first}" + (f", end_line={last}" if last else "")
         return (
-            f"[Shortened from {tokens:,} tokens.{missing} The whole result is kept as {handle}: "
-            f'{self.read}("{handle}", start_line, end_line) or {self.search}("{handle}", pattern) show more; '
-            f'"result:{handle}" as an argument passes it on whole. Calling the tool again gives the same.]'
+            f"[Shortened from {tokens:,} tokens.{missing} More: {self.read}(handle={handle!r}, {where}), or with "
+            f'pattern=…, sql=… or looking_for=… instead of lines. "result:{handle}" as an argument of a tool passes '
+            "the whole.]"
         )
 
     def shortest(self, handle: str | None) -> str:
-        return f"[Shortened; the whole is kept as {handle}.]" if handle else "[Shortened; the whole could not be kept.]"
+        if handle is None:
+            return "[Shortened; the whole could not be kept.]"
+        return f"[Shortened. More: {self.read}(handle={handle!r}, start_line=1)]"
 
     def reserve(self, handle: str | None, tokens: int, budget: int) -> int:
         """Tokens to reserve for the note; if the list of what was left out is longer, the shortest note is used."""
@@ -113,7 +116,7 @@ def with_note(condensed: Condensed, note: NoteWriter, handle: str | None, tokens
     whole = f"{text}\n{closing}"
     if O200K.exceeds(whole, budget):
         closing = note.shortest(handle)
-        whole = f"{O200K.head(condensed.text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
+        whole = f"{O200K.head(text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
     return replace(condensed, text=whole, closing="", tokens_before=tokens, tokens_after=O200K.count(whole))
 
 

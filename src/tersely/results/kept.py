@@ -248,7 +248,7 @@ class KeptResults:
         if total > MAX_EXPANDED_BYTES:
             raise InputError(
                 f"The handles in the arguments stand for {total:,} bytes; one call may pass {MAX_EXPANDED_BYTES:,}. "
-                "Pass fewer, or only the parts that search_result or query_result finds."
+                "Pass fewer, or only the parts that read_result finds."
             )
         texts = {handle: await self._decoded(result, 0, result.size) for handle, result in found.items()}
         return _expanded(arguments, texts)

@@ -1,9 +1,8 @@
-"""The read-back tools: four tools over kept results, the same for agents and for MCP clients.
+"""Runs `read_result`, the tool that reads kept results, for agents and for MCP clients.
 
 Answers are pages of a limited number of tokens; each says how to get the next.
-`TOOLS` lists the tools to offer; `ReadBack.call` runs one by name. Kept text is
-masked, so the answers are too; the caller's own words (the focus of a summary)
-are masked before a model receives them.
+`read_back_tool` has the definition. Kept text is masked, so the answers are too; the
+caller's own words (what it is looking for) are masked before a model receives them.
 
 The entry point determines the caller and its scope.
 """
@@ -12,11 +11,9 @@ import csv
 import io
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import anyio
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tersely.condensing.budget import Condensed, ModelWork
 from tersely.cpu.run import run_in_thread
@@ -25,6 +22,7 @@ from tersely.masking.masked import Masked, from_store
 from tersely.results import sql as sql_over_results
 from tersely.results.find_lines import LineMatch, LineMatches, find_lines
 from tersely.results.kept import KeptResults
+from tersely.results.read_back_tool import READ_RESULT, ReadArguments, read_call
 from tersely.store.results import KeptResult
 from tersely.text.tokens import O200K
 
@@ -59,62 +57,11 @@ class Answer:
     """Model calls that the answer needed."""
 
 
-class _Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
-
-    handle: str = Field(max_length=200)
-    """Handle of the kept result: r_ and 16 letters and digits."""
-
-
-class ReadArguments(_Arguments):
-    start_line: int = Field(default=1, ge=1)
-    """First line, counted from 1."""
-
-    end_line: int | None = Field(default=None, ge=1)
-    """Last line, inclusive; without it, as many as fit on a page."""
-
-    start_byte: int | None = Field(default=None, ge=0)
-    """Read from this byte instead, counted from 0; for texts with very long lines."""
-
-    end_byte: int | None = Field(default=None, ge=0)
-    """Read up to this byte, exclusive; only with start_byte."""
-
-
-class SearchArguments(_Arguments):
-    pattern: str = Field(min_length=1)
-    """Regular expression in re2 syntax, matched within lines: `error|timeout`, `^WARN`, `pod/web-\\d+`."""
-
-    context: int = Field(default=0, ge=0, le=20)
-    """Lines shown before and after each match."""
-
-    ignore_case: bool = False
-    start_line: int = Field(default=1, ge=1)
-    """Show matches from this line on; matches are counted in the whole text."""
-
-
-class QueryArguments(_Arguments):
-    sql: str = Field(min_length=1)
-    """One SELECT in DuckDB's SQL over the table `result`; nested values are JSON (metadata->>'$.name').
-    `DESCRIBE result` lists the columns.
-    """
-
-    offset: int = Field(default=0, ge=0)
-    """Skip this many rows of the result, for the next page."""
-
-
-class SummarizeArguments(_Arguments):
-    focus: str = Field(default="", max_length=20_000)
-    """What you want to know; it decides what stays."""
-
-    max_tokens: int = Field(default=1_000, ge=50, le=20_000)
-    """Maximum size of the summary."""
-
-
 class ReadBack:
-    """Runs the read-back tools.
+    """Runs `read_result`.
 
     Args:
-        summarize: Used by `summarize_result`; see `Pipeline.summarizer`.
+        summarize: Used with `looking_for`; see `Pipeline.summarizer`.
         page_tokens: Maximum size of an answer's content, in o200k_base tokens.
     """
 
@@ -134,21 +81,23 @@ class ReadBack:
         self._queries = anyio.CapacityLimiter(2)
 
     async def call(self, name: str, arguments: Mapping[str, Any], scope: str) -> Answer:
-        """Run one of `TOOLS`.
+        """Run the tool.
 
         Raises:
             InputError: The tool, an argument, the pattern or the SQL is not valid; the message tells a model how to
                 correct it.
             ResultNotFound, ResultExpired: The handle is unknown or has expired.
         """
-        tool = next((tool for tool in TOOLS if tool.name == name), None)
-        if tool is None:
-            raise InputError(f"There is no tool {name!r}. There are: {', '.join(tool.name for tool in TOOLS)}.")
-        try:
-            checked = tool.arguments.model_validate(dict(arguments))
-        except ValidationError as wrong:
-            raise InputError(f"{name}: {_explained(wrong)}") from None
-        return await tool.run(self, checked, scope)
+        if not READ_RESULT.answers_to(name):
+            raise InputError(f"There is no tool {name!r}. There is: {READ_RESULT.name}.")
+        checked = ReadArguments.check(arguments, name=name)
+        if checked.pattern:
+            return await self.search(checked, scope)
+        if checked.sql:
+            return await self.query(checked, scope)
+        if checked.looking_for or name == "summarize_result":
+            return await self.summarize(checked, scope)
+        return await self.read(checked, scope)
 
     async def read(self, arguments: ReadArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
@@ -203,14 +152,13 @@ class ReadBack:
             "end_byte": stop,
         }
         return _answer(
-            "read_result",
             f"{result.handle} ({result.origin}): {where}",
             body,
             following,
             {**facts, "bytes": result.size},
         )
 
-    async def search(self, arguments: SearchArguments, scope: str) -> Answer:
+    async def search(self, arguments: ReadArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
         raw, _ = await self.kept.load_bytes(result.handle, scope)
 
@@ -234,9 +182,9 @@ class ReadBack:
         if following is not None:
             again = {**arguments.model_dump(exclude_defaults=True), "handle": result.handle, "start_line": following}
         facts = {"matching_lines": found.total, "counted_all": found.counted_all, "lines": result.lines}
-        return _answer("search_result", heading, body, again, facts)
+        return _answer(heading, body, again, facts)
 
-    async def query(self, arguments: QueryArguments, scope: str) -> Answer:
+    async def query(self, arguments: ReadArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
         text = await self.kept.load(result.handle, scope)
         async with self._queries:
@@ -252,12 +200,12 @@ class ReadBack:
             "rows": table.rows[:shown],
             "source": table.source,
         }
-        return _answer("query_result", heading, body, again, facts)
+        return _answer(heading, body, again, facts)
 
-    async def summarize(self, arguments: SummarizeArguments, scope: str) -> Answer:
+    async def summarize(self, arguments: ReadArguments, scope: str) -> Answer:
         result = await self._text(arguments.handle, scope)
         text = await self.kept.load(result.handle, scope)
-        condensed = await self.summarizer(text, arguments.max_tokens, arguments.focus)
+        condensed = await self.summarizer(text, arguments.max_tokens, arguments.looking_for)
         sizes = f"{condensed.tokens_before:,} → {condensed.tokens_after:,} tokens, {condensed.status}"
         facts = {
             "status": condensed.status,
@@ -267,7 +215,7 @@ class ReadBack:
             "lost": [str(lost) for lost in condensed.lost],
         }
         return replace(
-            _answer("summarize_result", f"{result.handle} ({result.origin}): {sizes}", condensed.text, None, facts),
+            _answer(f"{result.handle} ({result.origin}): {sizes}", condensed.text, None, facts),
             work=condensed.work,
         )
 
@@ -280,60 +228,8 @@ class ReadBack:
         return result
 
 
-@dataclass(frozen=True)
-class ReadBackTool:
-    name: str
-    description: str
-    arguments: type[_Arguments]
-    run: Callable[[ReadBack, Any, str], Awaitable[Answer]]
-
-    @cached_property
-    def schema(self) -> dict[str, Any]:
-        """JSON schema of the arguments. Shared because building it takes milliseconds: do not modify."""
-        schema = self.arguments.model_json_schema()
-        for one in (schema, *schema["properties"].values()):
-            one.pop("title", None)
-            if "description" in one:
-                one["description"] = " ".join(one["description"].split())
-        return schema
-
-
-TOOLS: tuple[ReadBackTool, ...] = (
-    ReadBackTool(
-        "read_result",
-        "Read lines (or bytes) of a kept tool result by its handle. The whole result is kept; what you saw was "
-        "shortened. Answers are pages; each says how to get the next.",
-        ReadArguments,
-        ReadBack.read,
-    ),
-    ReadBackTool(
-        "search_result",
-        "Search a kept tool result with a regular expression. Returns the matching lines with their numbers, and how "
-        "many there are in total.",
-        SearchArguments,
-        ReadBack.search,
-    ),
-    ReadBackTool(
-        "query_result",
-        "Query a kept tool result with SQL if it is a table: JSON list, JSON lines, CSV or aligned columns. Its rows "
-        "are the table `result`; the lines of any text are the table `lines` (number, line). Count, filter, sort and "
-        "group here instead of reading everything.",
-        QueryArguments,
-        ReadBack.query,
-    ),
-    ReadBackTool(
-        "summarize_result",
-        "Summarize the whole of a kept tool result again, with another focus or size.",
-        SummarizeArguments,
-        ReadBack.summarize,
-    ),
-)
-"""The tools to offer to models."""
-
-
-def _answer(tool: str, heading: str, body: str, following: dict[str, Any] | None, facts: dict[str, Any]) -> Answer:
-    call = ", ".join(f"{name}={value!r}" for name, value in (following or {}).items())
-    ending = f"\n[More: {tool}({call})]" if following else "\n[End]"
+def _answer(heading: str, body: str, following: dict[str, Any] | None, facts: dict[str, Any]) -> Answer:
+    ending = f"\n[More: {read_call(**following)}]" if following else "\n[End]"
     # The heading quotes the origin, which was kept masked, and the pattern, which is the caller's own.
     text = from_store(f"[{heading}]\n{body}{'' if body.endswith(chr(10)) or not body else chr(10)}{ending.strip()}")
     return Answer(text=text, body=from_store(body), next=following, facts=facts)
@@ -420,11 +316,3 @@ def _csv(table: sql_over_results.QueryTable, limit: int) -> tuple[Masked, int]:
     text = out.getvalue()[:at] if at else out.getvalue()
     # The rows come from masked text; column names come from it too, or from the caller's SQL.
     return from_store(O200K.head(text, limit) if tokens > limit else text), shown
-
-
-def _explained(wrong: ValidationError) -> str:
-    messages = []
-    for error in wrong.errors(include_url=False, include_context=False):
-        name = ".".join(str(place) for place in error["loc"])
-        messages.append(f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}")
-    return "; ".join(messages)

@@ -61,7 +61,7 @@ async def ask(text: Masked, sql: str, *, offset: int = 0, limits: Limits = Limit
     """
     if not is_installed():
         raise InputError(
-            "SQL over results is not installed here: use read_result or search_result. "
+            "SQL over results is not installed here: read lines, or search with a pattern. "
             "Operator: pip install 'tersely[query]'"
         )
     if len(sql) > LONGEST_SQL:

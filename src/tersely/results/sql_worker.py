@@ -71,7 +71,7 @@ def _load(database: duckdb.DuckDBPyConnection, text: str, *, with_lines: bool) -
     if rows is None and not with_lines:
         raise QueryRefused(
             "This result is not a table: neither JSON, JSON lines, CSV nor aligned columns. Query the table `lines` "
-            "(number, line) instead, or use search_result."
+            "(number, line) instead, or search with a pattern."
         )
     try:
         if with_lines:

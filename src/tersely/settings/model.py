@@ -203,10 +203,8 @@ class GatewaySettings(BaseModel):
     ] = "looking_for"
     """Name of the argument that is added to every tool, with which a client says what it wants to know."""
 
-    intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", min_length=1, max_length=1000)] = (
-        "What you want to know from the result. A result that is too long is shortened to it."
-    )
-    """Description of that argument for models."""
+    intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", max_length=1000)] = ""
+    """Description of that argument for models, in every tool; without it, `read_result` explains the argument once."""
 
     calls_per_minute: Annotated[int, Field(alias="TERSELY_GATEWAY_CALLS_PER_MINUTE", ge=0, le=1_000_000)] = 0
     """Tool calls that each token may make per minute, unless the token sets its own; 0 for no limit."""

@@ -479,8 +479,11 @@ async def opened(
     environment: Mapping[str, str] | None = None,
     logins: LoginStore | None = None,
     spools: bool = False,
+    on_line: Callable[[Line], None] = lambda line: None,
 ) -> AsyncIterator[UpstreamSession]:
     """Connect and negotiate. Capabilities for requests from the server are declared only if `on_request` is given.
+
+    `on_line` is called with the transport as soon as it is open, before the negotiation.
 
     Raises:
         ToolError: The connection failed; the message gives the reason.
@@ -493,6 +496,7 @@ async def opened(
         on_message(data["method"], data.get("params") or {})
 
     async with _transport(server, environment, logins, spools) as line:
+        on_line(line)
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.on_request_from_server = on_request

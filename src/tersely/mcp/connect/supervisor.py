@@ -7,6 +7,7 @@ are the registry's responsibility.
 """
 
 import logging
+import math
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ import anyio
 from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailable
 from tersely.masking.mask import mask
 from tersely.mcp.connect.session import Listing, UpstreamSession, as_json, opened
+from tersely.mcp.connect.wire import Line
 from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import OnProgress, RawResult, Tool, read_result
 from tersely.mcp.servers import Server
@@ -86,6 +88,14 @@ class ServerStatus:
     """Whether its first start is under way and may take longer: its tools are not known yet."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class LastKnown:
+    """How a server described itself in an earlier run."""
+
+    introduction: Mapping[str, Any]
+    tools: tuple[Tool, ...]
+
+
 def _ignore(*_: object) -> None:
     """Default callback: does nothing."""
 
@@ -95,6 +105,9 @@ class _Attempt:
     """One connection from its start to its end."""
 
     was_ready: bool = False
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the connection is ready or over."""
+
     over: anyio.Event = field(default_factory=anyio.Event)
     """Set when the connection accepts no more calls."""
 
@@ -113,6 +126,7 @@ class Connection:
         environment: Mapping[str, str] | None = None,
         logins: LoginStore | None = None,
         spools: bool = False,
+        last_known: LastKnown | None = None,
     ) -> None:
         self.server = server
         self._environment = environment
@@ -120,13 +134,17 @@ class Connection:
         self._spools = spools
         self._scope = anyio.CancelScope()
         self.name = server.name
-        self.tools: tuple[Tool, ...] = ()
+        self.tools: tuple[Tool, ...] = last_known.tools if last_known else ()
+        """As listed last; before the server is ready, as listed in an earlier run."""
+
         self._backoff = backoff
         self._on_change = on_change
         self._on_notification = on_notification
         self._on_request = partial(on_request, server.name) if on_request else None
         self._session: UpstreamSession | None = None
-        self._introduction: dict[str, Any] = {}
+        self._introduction: dict[str, Any] = dict(last_known.introduction) if last_known else {}
+        self._line: Line | None = None
+        self._is_checked = False
         self._refused: tuple[str, ...] = ()
         self._state: State = "starting"
         self._created = time.monotonic()
@@ -142,7 +160,13 @@ class Connection:
         self._attempt = _Attempt()
         self._outdated = anyio.Event()
         self.tried = anyio.Event()
-        """Set when the first attempt has succeeded or failed."""
+        """Set when the first attempt has succeeded or failed, or takes longer than the server's `start_timeout`."""
+
+        self.known = anyio.Event()
+        """Set when the tools are known, from this run or an earlier one, or when the first attempt was made."""
+
+        if last_known:
+            self.known.set()
 
     def status(self) -> ServerStatus:
         session = self._session
@@ -263,11 +287,21 @@ class Connection:
         """The negotiated protocol version; empty while the server is not connected."""
         return self._session.protocol if self._session else ""
 
+    @property
+    def progress(self) -> str:
+        """What a starting server last wrote on its standard error, masked; empty if nothing."""
+        return _masked(self._line.last_error()) if self._line and self._state == "starting" else ""
+
+    async def settled(self) -> None:
+        """Wait until the current attempt succeeds or fails, however long it takes."""
+        await self._attempt.settled.wait()
+
     async def _current(self) -> UpstreamSession:
-        """The current session; waits a short time while the server is being started or restarted."""
-        with anyio.move_on_after(self._backoff.for_a_restart):
+        """The current session; waits for the first start, and a short time while the server is restarted."""
+        is_first = not self.tried.is_set()
+        with anyio.move_on_after(math.inf if is_first else self._backoff.for_a_restart):
             while not (self._session and not self._session.ended.is_set()):
-                if self._failures or self._state == "closed":
+                if self._failures or self._state == "closed" or (is_first and self.tried.is_set()):
                     break
                 await self._state_changed.wait()
         if self._session and not self._session.ended.is_set():
@@ -307,8 +341,9 @@ class Connection:
                     began = anyio.current_time()
                     self._attempt = attempt = _Attempt()
                     attempts.start_soon(self._connect, attempt)
+                    attempts.start_soon(self._report_slow_start, attempt)
                     await attempt.over.wait()
-                    self.tried.set()
+                    self._set_tried()
                     if attempt.was_ready:
                         self._crashes = (
                             self._crashes + 1 if anyio.current_time() - began < self._backoff.steady_after else 1
@@ -325,7 +360,7 @@ class Connection:
                     self._restarts += 1
         finally:
             self._session = None
-            self.tried.set()
+            self._set_tried()
             self._set_state("closed")
 
     async def _sleep_or_login(self, delay: float) -> None:
@@ -339,11 +374,35 @@ class Connection:
             while self._logins.version(url) == before:  # noqa: ASYNC110 — another process writes it
                 await anyio.sleep(0.5)
 
+    def _set_tried(self) -> None:
+        self.tried.set()
+        self.known.set()
+
+    async def _report_slow_start(self, attempt: "_Attempt") -> None:
+        """Say so when a server takes long to start. The process is not killed: a restart would only begin again."""
+        with anyio.move_on_after(self.server.options.start_timeout):
+            await attempt.settled.wait()
+        if not attempt.settled.is_set() and self._may_take_long:
+            self._last_error = self._slow
+            logger.warning("A server is still starting", extra={"server": self.name, "reason": self._slow})
+            self._set_tried()
+            self._set_state("starting")
+
+    @property
+    def _may_take_long(self) -> bool:
+        """Whether to wait for the server without a limit: a command may have to be downloaded first, as with npx."""
+        return self.server.options.transport.kind == "stdio"
+
+    @property
+    def _slow(self) -> str:
+        return f"It was not ready within {self.server.options.start_timeout:g} s and is still starting."
+
     async def _connect(self, attempt: "_Attempt") -> None:
         options = self.server.options
         try:
             # Not `fail_after` around the start alone: a cancel scope must not end before the contexts opened in it.
-            with anyio.CancelScope(deadline=anyio.current_time() + options.start_timeout) as start:
+            limit = math.inf if self._may_take_long else options.start_timeout
+            with anyio.CancelScope(deadline=anyio.current_time() + limit) as start:
                 async with opened(
                     self.server,
                     on_message=self._notified,
@@ -351,16 +410,20 @@ class Connection:
                     environment=self._environment,
                     logins=self._logins,
                     spools=self._spools,
+                    on_line=self._opened,
                 ) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
                     start.deadline = float("inf")
                     attempt.was_ready = True
+                    attempt.settled.set()
+                    if self._last_error == self._slow:
+                        self._last_error = ""
                     self._introduction = session.introduction()
                     self._session = session
                     self._failures = 0
                     self._update_tools(listing)
                     self._set_state("ready")
-                    self.tried.set()
+                    self._set_tried()
                     await self._maintain(session, attempt)
                     self._dropped += session.dropped
             if start.cancelled_caught:
@@ -369,6 +432,9 @@ class Connection:
             # Broad, because a failure in one server's SDK, process or network must not affect other servers. The status
             # shows it.
             self._end(attempt, _reason(problem))
+
+    def _opened(self, line: Line) -> None:
+        self._line = line
 
     def _end(self, attempt: "_Attempt", why: str) -> None:
         """Allow the next attempt to start; calls in flight on this one may still complete."""
@@ -379,6 +445,7 @@ class Connection:
             logger.warning("A server is not connected", extra={"server": self.name, "reason": why})
         self._last_error = why
         self._session = None
+        attempt.settled.set()
         attempt.over.set()
 
     def _has_tools(self, session: UpstreamSession) -> bool:
@@ -447,7 +514,8 @@ class Connection:
     def _update_tools(self, listing: Listing) -> None:
         before = self.tools
         self.tools, self._refused = listing.tools, listing.refused
-        if [tool.fingerprint for tool in before] != [tool.fingerprint for tool in listing.tools]:
+        is_first, self._is_checked = not self._is_checked, True
+        if is_first or [tool.fingerprint for tool in before] != [tool.fingerprint for tool in listing.tools]:
             self._on_change(self.name)
 
     def _set_state(self, state: State) -> None:
@@ -484,6 +552,7 @@ async def connected(
     environment: Mapping[str, str] | None = None,
     logins: LoginStore | None = None,
     spools: bool = False,
+    last_known: Mapping[str, LastKnown] | None = None,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connect to all servers that are not disabled, for the duration of the block.
 
@@ -491,7 +560,8 @@ async def connected(
     server, or after `wait` seconds with the servers that are ready; attempts continue
     for the others. Variables that a server's `inherit_env` names are taken from
     `environment`, and tokens for remote servers from `logins`. With `spools`, results
-    over `max_result_bytes` arrive as `SpooledAnswer`.
+    over `max_result_bytes` arrive as `SpooledAnswer`. A server in `last_known` has the
+    tools of an earlier run until it is ready.
     """
     connections = {
         server.name: Connection(
@@ -503,6 +573,7 @@ async def connected(
             environment=environment,
             logins=logins,
             spools=spools,
+            last_known=(last_known or {}).get(server.name),
         )
         for server in servers
         if not server.options.disabled

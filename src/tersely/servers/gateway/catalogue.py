@@ -2,12 +2,14 @@
 
 Definitions are passed on as the servers wrote them, except for the name, hidden
 characters and secrets in descriptions, the additional intent argument, and output
-schemas that a condensed result would violate.
+schemas, which are relaxed so that a condensed result fits them.
 """
 
+import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import mcp_types
@@ -17,7 +19,7 @@ from tersely.masking.clean import clean, clean_json
 from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 from tersely.mcp.registry import ToolRegistry
-from tersely.results.read_back import TOOLS
+from tersely.results.read_back_tool import READ_RESULT
 
 logger = logging.getLogger(__name__)
 
@@ -29,7 +31,8 @@ class IntentParameter:
     """The argument with which a caller states what it wants to know."""
 
     argument: str = "looking_for"
-    words: str = "What you want to know from the result. A result that is too long is shortened to it."
+    words: str = ""
+    """A description of the argument; by default it has none, and that of `read_result` explains it once."""
 
 
 @dataclass(frozen=True)
@@ -48,19 +51,39 @@ class Catalogue:
     """All tools that a client can call, by name."""
 
     offers: Mapping[str, Offer]
-    readers: Mapping[str, str]
-    """The names of the read-back tools here, by their usual names."""
+    reader: str
+    """The name of the tool that reads kept results."""
 
-    def definitions(self) -> list[dict[str, Any]]:
-        return [offer.definition for offer in self.offers.values()] + [
-            {
-                "name": self.readers[tool.name],
-                "description": tool.description,
-                "inputSchema": tool.schema,
-                "annotations": _READS_ONLY,
-            }
-            for tool in TOOLS
+    intent: str
+    """The usual name of the argument that tools gain."""
+
+    def definitions(self, starting: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The listing; `starting` are servers whose tools are not known yet."""
+        description = f"{READ_RESULT.description} `{self.intent}` of any other tool says what to keep of its result."
+        if starting:
+            description += f" Still starting: {', '.join(starting)}; more tools will follow."
+        reader = {
+            "name": self.reader,
+            "description": description,
+            "inputSchema": READ_RESULT.schema,
+            "annotations": _READS_ONLY,
+        }
+        return [*(offer.definition for offer in self.offers.values()), reader]
+
+    @cached_property
+    def own_texts(self) -> tuple[str, ...]:
+        """What the gateway adds to the listing, as clients send it to models in every turn."""
+        reader = self.definitions()[-1]
+        function = {name: reader[name] for name in ("name", "description")} | {"parameters": reader["inputSchema"]}
+        added = [
+            json.dumps({offer.intent: offer.definition["inputSchema"]["properties"][offer.intent]}, ensure_ascii=False)
+            for offer in self.offers.values()
+            if offer.intent
         ]
+        return json.dumps({"type": "function", "function": function}, ensure_ascii=False), *added
+
+    def is_reader(self, name: str) -> bool:
+        return name == self.reader or (name not in self.offers and READ_RESULT.answers_to(name))
 
 
 def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
@@ -76,7 +99,10 @@ def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
                 "tool_unreadable",
                 extra={"server": named.tool.server, "tool": named.tool.name, "consequence": "not offered"},
             )
-    return Catalogue(offers, reader_names(offers))
+    reader = READ_RESULT.name
+    while reader in offers:
+        reader = f"tersely_{reader}"
+    return Catalogue(offers, reader, intent.argument)
 
 
 def _is_readable(definition: Mapping[str, Any]) -> bool:
@@ -89,17 +115,6 @@ def _is_readable(definition: Mapping[str, Any]) -> bool:
     return definition["inputSchema"].get("type") == "object" and (output is None or output.get("type") == "object")
 
 
-def reader_names(taken: Mapping[str, object]) -> dict[str, str]:
-    """Names for the read-back tools that no server uses."""
-    names = {}
-    for tool in TOOLS:
-        name = tool.name
-        while name in taken:
-            name = f"tersely_{name}"
-        names[tool.name] = name
-    return names
-
-
 def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: bool) -> Offer:
     definition: dict[str, Any] = {**clean_json(dict(tool.raw))[0], "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
@@ -109,16 +124,49 @@ def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: 
         definition["description"] = clean(tool.description).text
     argument = None
     if may_be_condensed:
-        # A condensed result no longer matches the schema, and clients validate it.
-        definition.pop("outputSchema", None)
+        if (relaxed := relaxed_output(definition.pop("outputSchema", None))) is not None:
+            definition["outputSchema"] = relaxed
         schema = definition["inputSchema"]
         if (argument := _free_argument(schema, intent.argument)) is not None:
-            described = {"type": "string", "description": intent.words}
+            described = {"type": "string", **({"description": intent.words} if intent.words else {})}
             definition["inputSchema"] = {
                 **schema,
                 "properties": {**(schema.get("properties") or {}), argument: described},
             }
     return Offer(tool, argument, definition)
+
+
+_SIZE_RULES = ("pattern", "minLength", "maxLength")
+"""What a masked text may violate."""
+
+_WHOLE_RULES = ("required", "minProperties", "maxProperties", "dependentRequired", "additionalProperties")
+"""What the object of a condensed result, `{"result": text}`, may violate."""
+
+
+def relaxed_output(schema: Any) -> dict[str, Any] | None:
+    """An output schema that `{"result": text}`, a condensed result, fits as well; None if there is no such schema.
+
+    Clients validate results, fail if a tool has a schema and returns no structured content, and some show a model the
+    structured content instead of the text. See docs/decisions/0040-output-schemas-are-relaxed.md.
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        return None
+    if any(rule in schema for rule in ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")):
+        return None
+    relaxed: dict[str, Any] = _without_rules({name: schema[name] for name in schema if name not in _WHOLE_RULES})
+    result = (relaxed.get("properties") or {}).get("result")
+    if isinstance(result, dict) and result.get("type") != "string":
+        relaxed["properties"] = {**relaxed["properties"], "result": {"anyOf": [result, {"type": "string"}]}}
+    return relaxed
+
+
+def _without_rules(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_without_rules(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    is_text = schema.get("type") == "string"
+    return {name: _without_rules(inner) for name, inner in schema.items() if not (is_text and name in _SIZE_RULES)}
 
 
 def _free_argument(schema: Mapping[str, Any], wanted: str) -> str | None:

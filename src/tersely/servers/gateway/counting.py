@@ -5,8 +5,10 @@ results are counted when the sums are stored, off the event loop.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import lru_cache
 
 import anyio
 
@@ -20,6 +22,9 @@ from tersely.text.tokens import O200K
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
+OWN_SERVER, OWN_TOOLS = "tersely", "own tools"
+"""Under these names, the statistics have the cost of what the gateway adds to the list of tools."""
+
 _MAX_UNCOUNTED = 4_000_000
 """Characters whose tokens are not counted yet; beyond this, token counts are estimated."""
 
@@ -41,6 +46,7 @@ class Counting:
         self._today = today
         self._new = Tally()
         self._uncounted: list[tuple[Key, str]] = []
+        self._own: Counter[tuple[str, ...]] = Counter()
         self._uncounted_size = 0
 
     def call(
@@ -74,10 +80,20 @@ class Counting:
                 cached=cached,
             )
 
-    def read_back(self, server: str, tool: str) -> None:
+    def read_back(self, server: str, tool: str, text: str) -> None:
+        """Count one reading of a kept result; what it returned is a cost of having condensed it."""
         key = (self._today(), "gateway", server, tool)
         for tally in (self.total, self._new):
             tally.read_back(key)
+        self._added(key, O200K.count(text))
+
+    def own_tools(self, texts: tuple[str, ...]) -> None:
+        """Count what our own definitions cost a model in the turn of one call; they are sent with every turn."""
+        self._own[texts] += 1
+
+    def _added(self, key: Key, tokens: int) -> None:
+        for tally in (self.total, self._new):
+            tally.sums[key].update(tokens_after=tokens)
 
     async def keep_storing(self) -> None:
         """Store every few seconds until cancelled."""
@@ -103,6 +119,11 @@ class Counting:
 
     async def count(self) -> None:
         """Count the tokens of the results that were passed on unchanged."""
+        own, self._own = self._own, Counter()
+        if own:
+            costs = await anyio.to_thread.run_sync(lambda: {texts: sum(map(_tokens_of, texts)) for texts in own})
+            key = (self._today(), "gateway", OWN_SERVER, OWN_TOOLS)
+            self._added(key, sum(costs[texts] * turns for texts, turns in own.items()))
         if not self._uncounted:
             return
         uncounted, self._uncounted, self._uncounted_size = self._uncounted, [], 0
@@ -110,6 +131,11 @@ class Counting:
         for (key, _), tokens in zip(uncounted, counts, strict=True):
             for tally in (self.total, self._new):
                 tally.sums[key].update(tokens_before=tokens, tokens_after=tokens)
+
+
+@lru_cache(maxsize=5_000)
+def _tokens_of(text: str) -> int:
+    return O200K.count(text)
 
 
 _COUNTERS = {

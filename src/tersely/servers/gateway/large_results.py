@@ -12,7 +12,7 @@ from typing import Any
 from tersely.cpu.run import run_in_thread
 from tersely.mcp.connect.spool import SpooledAnswer
 from tersely.mcp.servers import Server
-from tersely.servers.gateway.results import CallResult, UpstreamCall
+from tersely.servers.gateway.calls import CallResult, UpstreamCall
 
 SMALLEST_BUDGET = 150
 """Tokens of a condensed part, at least. The parts share the budget of the policy as long as that leaves more."""

@@ -9,11 +9,12 @@ Routing is in `upstreams`, the translation of results in `results`.
 """
 
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -34,6 +35,7 @@ from mcp_types import methods as protocol_methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import (
+    ConfigError,
     InputError,
     MaskingFailed,
     StoreUnavailable,
@@ -52,21 +54,31 @@ from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.pipeline.admit import admit_value
-from tersely.results.read_back import ReadBack
+from tersely.results.read_back_tool import READ_RESULT
 from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client_name
+from tersely.servers.gateway.calls import CallResult, UpstreamCall
 from tersely.servers.gateway.catalogue import IntentParameter, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
-from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.large_results import result_in_parts
-from tersely.servers.gateway.results import CallResult, ResultTranslator, UpstreamCall, admit_message, admit_question
+from tersely.servers.gateway.known_servers import KnownServers
+from tersely.servers.gateway.policies import Policies, admit_message, admit_question
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams
-from tersely.store.audit import AuditEntry, record
+
+if TYPE_CHECKING:
+    from tersely.servers.gateway.backend import Backend
+    from tersely.servers.gateway.counting import Counting
 
 logger = logging.getLogger(__name__)
 
 GONE = "tersely.gone"
 """ASGI scope key of the event that is set when the client disconnects."""
+
+LIST_SECONDS = 3.5
+"""How long a listing waits for servers that were never seen before. Common clients give up after 5 seconds."""
+
+GREETING_SECONDS = 0.2
+"""How long `initialize` waits for such servers: a few milliseconds are enough for many, and then the client also gets
+their instructions."""
 
 LONGEST_CALL = 3_600.0
 """Seconds a call may take unless configured; clients have timeouts of their own."""
@@ -92,41 +104,50 @@ class Gateway:
     """Handles the protocol's requests; usable inside `running`.
 
     Args:
-        scope: Returns the scope of a request, in which its results are kept.
-        wait: Seconds to wait for servers when the first client of an era connects.
+        load_backend: Opens what handles results. Called when the first client was greeted, as it takes a while.
+        list_seconds: See `LIST_SECONDS`.
+        greeting_seconds: See `GREETING_SECONDS`.
     """
 
     def __init__(
         self,
         servers: list[Server],
         *,
-        results: ResultTranslator,
-        read_back: ReadBack,
-        counting: Counting,
+        policies: Policies,
+        load_backend: "Callable[[], AbstractAsyncContextManager[Backend]]",
         pins: ToolPins,
-        scope: Callable[[Any], str],
+        known: KnownServers,
         intent: IntentParameter = IntentParameter(),  # noqa: B008 — frozen
         strict: bool = False,
-        wait: float = 8.0,
+        list_seconds: float = LIST_SECONDS,
+        greeting_seconds: float = GREETING_SECONDS,
         logins: LoginStore | None = None,
         limits: CallLimits | None = None,
     ) -> None:
         self.limits = limits or CallLimits()
-        self.results = results
-        self.counting = counting
+        self.policies = policies
+        self.failed = anyio.Event()
+        """Set when the backend cannot be used; `failure` is the reason."""
+
+        self.failure: ConfigError | StoreUnavailable | None = None
+        self.list_seconds = list_seconds
+        self._greeting_seconds = greeting_seconds
+        self._load_backend = load_backend
+        self._backend: Backend | None = None
+        self._is_wanted = anyio.Event()
+        self._is_loaded = anyio.Event()
+        self._is_over = anyio.Event()
         self.upstreams = Upstreams(
             servers,
             intent=intent,
             pins=pins,
+            known=known,
             strict=strict,
-            wait=wait,
             logins=logins,
             on_notification=self._on_notification,
             on_request=self._on_server_request,
             on_tools_changed=self._on_tools_changed,
         )
-        self._read_back = read_back
-        self._scope = scope
         self._bus = InMemorySubscriptionBus()
         self._clients: set[ConnectedClient] = set()
         self._only_client: ConnectedClient | None = None
@@ -160,23 +181,56 @@ class Gateway:
         failure: Exception | None = None
         async with anyio.create_task_group() as tasks, self.upstreams.running():
             self._tasks = tasks
-            tasks.start_soon(self.counting.keep_storing)
+            tasks.start_soon(self._hold_backend)
             try:
                 yield
             except Exception as problem:  # noqa: BLE001
                 # Raised again outside the task group, which would wrap it.
                 failure = problem
             finally:
+                self._is_over.set()
                 tasks.cancel_scope.cancel()
-                with anyio.CancelScope(shield=True), anyio.move_on_after(5):
-                    await self.counting.store()
         if failure:
             raise failure
+
+    async def backend(self) -> "Backend":
+        """What handles results; loaded at the first use.
+
+        Raises:
+            ConfigError, StoreUnavailable: The database cannot be used.
+        """
+        self._is_wanted.set()
+        await self._is_loaded.wait()
+        if self.failure is not None:
+            raise self.failure
+        assert self._backend is not None
+        return self._backend
+
+    @property
+    def counting(self) -> "Counting":
+        """The usage counts, once the backend is loaded."""
+        assert self._backend is not None
+        return self._backend.counting
+
+    async def _hold_backend(self) -> None:
+        await self._is_wanted.wait()
+        try:
+            # Shielded, because a database cannot be closed under cancellation; `running` says when it is over.
+            with anyio.CancelScope(shield=True):
+                async with self._load_backend() as backend:
+                    self._backend = backend
+                    self._is_loaded.set()
+                    await self._is_over.wait()
+        except (ConfigError, StoreUnavailable) as failure:
+            self.failure = failure
+            self._is_loaded.set()
+            self.failed.set()
 
     async def stop(self) -> None:
         """Stop the servers and store the usage, for when the process exits without leaving `running`."""
         await self.upstreams.stop()
-        await self.counting.store()
+        if self._backend is not None:
+            await self._backend.counting.store()
 
     # Dispatch
 
@@ -199,6 +253,8 @@ class Gateway:
             return await call_next(ctx)
         self._check(ctx)
         pool = await self.upstreams.pool(is_modern=is_modern)
+        if ctx.method != "tools/call":
+            await pool.known(self.list_seconds)
         request = ClientRequest(ctx, pool, self._client_of(ctx), self._start_soon)
         if ctx.method == "subscriptions/listen":
             return await self._listen(request, call_next)
@@ -247,7 +303,7 @@ class Gateway:
 
     async def _answered(self, request: ClientRequest, handler: Handler) -> Answer:
         """Answer a request and translate our errors into the protocol's; the one place where they get codes."""
-        masker = self.results.policy(_GATEWAY, "").masker
+        masker = self.policies.of(_GATEWAY).masker
         try:
             return await handler(request)
         except ToolRejected as refusal:
@@ -255,7 +311,7 @@ class Gateway:
             raise MCPError(refusal.code, admit_message(refusal.said, masker), data) from None
         except (ToolNotFound, ToolForbidden) as problem:
             raise MCPError(types.INVALID_PARAMS, admit_message(str(problem), masker)) from None
-        except (ToolError, InputError, StoreUnavailable) as problem:
+        except (ToolError, InputError, StoreUnavailable, ConfigError) as problem:
             raise MCPError(types.INTERNAL_ERROR, admit_message(str(problem), masker)) from None
         except MaskingFailed as failure:
             # Fail closed: what could not be masked is not shown, not even in an error message.
@@ -295,15 +351,23 @@ class Gateway:
 
             self._tasks.start_soon(send)
             connection.exit_stack.push_async_callback(forget)
-        pool = await self.upstreams.pool(is_modern=False)
+        pool = await self._greeted(is_modern=False)
         return {**result, **self._introduction(pool), "serverInfo": self._identity(pool)}
 
     async def _discover(self, ctx: Context, call_next: CallNext) -> Answer:
         result = await call_next(ctx)
         assert isinstance(result, dict)
-        pool = await self.upstreams.pool(is_modern=True)
+        pool = await self._greeted(is_modern=True)
         meta = {**(result.get("_meta") or {}), types.SERVER_INFO_META_KEY: self._identity(pool)}
         return {**result, **self._introduction(pool), "_meta": meta}
+
+    async def _greeted(self, *, is_modern: bool) -> Pool:
+        """The servers as far as they are known at once; a client must not wait for a server that takes long."""
+        pool = await self.upstreams.pool(is_modern=is_modern)
+        await pool.known(self._greeting_seconds)
+        # From now on, because loading takes the processor.
+        self._is_wanted.set()
+        return pool
 
     def _identity(self, pool: Pool) -> dict[str, Any]:
         """The server's own identity if there is only one; ours otherwise."""
@@ -315,6 +379,10 @@ class Gateway:
     def _introduction(self, pool: Pool) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
         declared = [connection.introduction.get("capabilities") or {} for connection in pool.connections.values()]
+        if any(not connection.known.is_set() for connection in pool.connections.values()):
+            # A server that was never seen may have any of them; it answers for itself later.
+            pool.was_guessed = True
+            declared.append(_ANY_CAPABILITIES)
         for capability in ("prompts", "resources"):
             if any(capability in one for one in declared):
                 capabilities[capability] = {"listChanged": True}
@@ -361,10 +429,12 @@ class Gateway:
             ToolError: The server did not answer, or rejected the request.
         """
         options = connection.server.options
+        # What is sent depends on the protocol that the server turns out to support.
+        await connection.tried.wait()
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
         on_progress = None
         if request.meta.get("progressToken") is not None:
-            masker = self.results.policy(connection.server, "").masker
+            masker = self.policies.of(connection.server).masker
 
             async def on_progress(progress: float, total: float | None, message: str | None) -> None:
                 await request.context.session.report_progress(
@@ -433,13 +503,15 @@ class Gateway:
             # Checked here because the server only sees our header.
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
-        call = self._call(request, request.pool.only.server, request.context.method, {})
-        return await self.results.extension(answer, call)
+        backend = await self.backend()
+        call = self._call(request, backend, request.pool.only.server, request.context.method, {})
+        return await backend.results.extension(answer, call)
 
     # Tools
 
     async def _list_tools(self, request: ClientRequest) -> Answer:
-        return {"tools": request.pool.catalogue.definitions()}
+        request.pool.shown = request.pool.definitions()
+        return {"tools": request.pool.shown}
 
     def _input_schema(self, name: str) -> Mapping[str, Any] | None:
         pool = self.upstreams.pools.get(True)
@@ -455,17 +527,19 @@ class Gateway:
 
     async def _call_tool(self, request: ClientRequest) -> Answer:
         name = request.params["name"]
-        catalogue = request.pool.catalogue
-        offer = catalogue.offers.get(name)
+        offer = request.pool.catalogue.offers.get(name)
         if offer is None:
-            reader = next((own for own, shown in catalogue.readers.items() if shown == name), None)
-            if reader is not None:
-                return await self._read(request, reader)
+            if request.pool.catalogue.is_reader(name):
+                return await self._read(request)
+            # It may belong to a server that has not listed its tools yet.
+            await request.pool.known(math.inf)
             tool = request.pool.registry.resolve(name)
-            offer = catalogue.offers[request.pool.registry.name_of(tool)]
+            offer = request.pool.catalogue.offers[request.pool.registry.name_of(tool)]
+        backend = await self.backend()
+        backend.counting.own_tools(request.pool.catalogue.own_texts)
         began = time.perf_counter()
         try:
-            outcome = await self._called(request, offer)
+            outcome = await self._called(request, offer, backend)
         except ToolRejected:
             self._count(offer, began, is_error=True)
             raise
@@ -476,7 +550,7 @@ class Gateway:
             )
             outcome = _failed(f"The result of {name} could not be checked for secrets and was dropped.")
         except (ToolError, InputError, StoreUnavailable) as problem:
-            outcome = _failed(admit_message(str(problem), self.results.policy(_GATEWAY, "").masker))
+            outcome = _failed(admit_message(str(problem), self.policies.of(_GATEWAY).masker))
         self._count(
             offer,
             began,
@@ -491,33 +565,44 @@ class Gateway:
             offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what
         )
 
-    async def _called(self, request: ClientRequest, offer: Offer) -> CallResult:
+    async def _called(self, request: ClientRequest, offer: Offer, backend: "Backend") -> CallResult:
         tool = offer.tool
         connection = request.pool.connections[tool.server]
         params: dict[str, Any] = {**request.params, "name": tool.name}
         looking_for = ""
         arguments: dict[str, Any] = {}
-        scope = self._scope(request.context.request)
+        scope = backend.scope(request.context.request)
         if isinstance(given := params.get("arguments"), dict):
             arguments = {key: value for key, value in given.items() if key != offer.intent}
             # Models send null for an omitted argument, and a list for several intents.
             wanted = given.get(offer.intent) if offer.intent else None
             looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
-            params["arguments"] = as_json(await self._read_back.kept.expand(arguments, scope))
+            params["arguments"] = as_json(await backend.read_back.kept.expand(arguments, scope))
         raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
         if raw.get("resultType") not in (None, "complete"):
             return CallResult(result=self._unfinished(raw, connection.server))
-        call = self._call(request, connection.server, tool.name, arguments, looking_for)
+        call = self._call(
+            request,
+            backend,
+            connection.server,
+            tool.name,
+            arguments,
+            looking_for,
+            has_output_schema="outputSchema" in offer.definition,
+        )
         if isinstance(raw, SpooledAnswer):
-            return await result_in_parts(raw, call, self.results.tool_result)
-        return await self.results.tool_result(raw, call)
+            # Imported here, because it loads the pipeline.
+            from tersely.servers.gateway.large_results import result_in_parts
+
+            return await result_in_parts(raw, call, backend.results.tool_result)
+        return await backend.results.tool_result(raw, call)
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:
         """An answer that asks the client for input or belongs to an extension; states and handles stay unchanged."""
         shown = {key: _cleaned(value) if key == "_meta" else value for key, value in raw.items()}
         questions = raw.get("inputRequests")
         if isinstance(questions, dict):
-            masker = self.results.policy(server, "").result_masker
+            masker = self.policies.of(server).result_masker
             shown["inputRequests"] = {
                 key: {**one, "params": admit_question(str(one.get("method")), one["params"], masker)}
                 if isinstance(one, dict) and isinstance(one.get("params"), dict)
@@ -527,40 +612,46 @@ class Gateway:
         return shown
 
     def _call(
-        self, request: ClientRequest, server: Server, name: str, arguments: Any, looking_for: str = ""
+        self,
+        request: ClientRequest,
+        backend: "Backend",
+        server: Server,
+        name: str,
+        arguments: Any,
+        looking_for: str = "",
+        *,
+        has_output_schema: bool = False,
     ) -> UpstreamCall:
         return UpstreamCall(
             server=server,
             tool=name,
             arguments=arguments,
             looking_for=looking_for,
-            scope=self._scope(request.context.request),
-            readers=request.pool.catalogue.readers,
+            scope=backend.scope(request.context.request),
+            has_output_schema=has_output_schema,
+            reader=request.pool.catalogue.reader,
         )
 
-    async def _read(self, request: ClientRequest, reader: str) -> Answer:
-        """Call a read-back tool."""
-        scope = self._scope(request.context.request)
-        arguments = request.params.get("arguments") or {}
+    async def _read(self, request: ClientRequest) -> Answer:
+        """Read a kept result."""
+        backend = await self.backend()
+        scope = backend.scope(request.context.request)
+        name, arguments = request.params["name"], request.params.get("arguments") or {}
+        own = READ_RESULT.name if name == request.pool.catalogue.reader else name
         status = 404
         try:
-            answer = await self._read_back.call(reader, arguments, scope)
-            found = await self._read_back.kept.find(str(arguments.get("handle", "")), scope)
+            answer = await backend.read_back.call(own, arguments, scope)
+            found = await backend.read_back.kept.find(str(arguments.get("handle", "")), scope)
             status = 200
         except (InputError, StoreUnavailable) as problem:
-            return _failed(admit_message(str(problem), self.results.policy(_GATEWAY, "").masker)).result
+            return _failed(admit_message(str(problem), self.policies.of(_GATEWAY).masker)).result
         finally:
             client = getattr(request.context.request, "client", None)
-            entry = AuditEntry(
-                action=reader,
-                principal=scope,
-                method="mcp",
-                address=client.host if client else "",
-                target=str(arguments.get("handle", ""))[:200],
-                status=status,
+            await backend.audit(
+                own, scope, str(arguments.get("handle", "")), address=client.host if client else "", status=status
             )
-            await record(self._read_back.kept.database, entry)
-        self.counting.read_back(found.origin.server, found.origin.tool)
+        backend.counting.read_back(found.origin.server, found.origin.tool, answer.text)
+        backend.counting.own_tools(request.pool.catalogue.own_texts)
         return {"content": [{"type": "text", "text": answer.text}], "isError": False}
 
     # Prompts, resources, completions
@@ -586,6 +677,8 @@ class Gateway:
     async def _listed(self, request: ClientRequest, key: str) -> Answer:
         """The page of a single server; for several servers, all entries in one page, each with its connection."""
         if not request.pool.supporting("prompts" if key == "prompts" else "resources"):
+            if request.pool.was_guessed:
+                return {key: []}
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         if request.pool.only:
             page: Answer = _cleaned(await self._ask(request, request.pool.only, request.params))
@@ -609,8 +702,9 @@ class Gateway:
         raw = await self._ask(request, connection, {**request.params, "name": own})
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
-        call = self._call(request, connection.server, own, request.params.get("arguments") or {})
-        return self._counted(await self.results.prompt(raw, call), connection.server, "prompts/get", began)
+        backend = await self.backend()
+        call = self._call(request, backend, connection.server, own, request.params.get("arguments") or {})
+        return self._counted(await backend.results.prompt(raw, call), connection.server, "prompts/get", began)
 
     async def _read_resource(self, request: ClientRequest) -> Answer:
         connection = await self._resource(request, request.params["uri"])
@@ -619,8 +713,9 @@ class Gateway:
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
         uri = request.params["uri"]
-        call = self._call(request, connection.server, "resources/read", {"uri": uri})
-        return self._counted(await self.results.resource(raw, call), connection.server, "resources/read", began)
+        backend = await self.backend()
+        call = self._call(request, backend, connection.server, "resources/read", {"uri": uri})
+        return self._counted(await backend.results.resource(raw, call), connection.server, "resources/read", began)
 
     def _counted(self, outcome: CallResult, server: Server, what: str, began: float) -> Answer:
         """Count a resource or prompt under its method instead of a tool name; URIs and names would be too many."""
@@ -773,7 +868,7 @@ class Gateway:
                 "The request cannot be passed on: it is not clear which client it is for.", code=types.INVALID_REQUEST
             )
         try:
-            question = admit_question(method, params, self.results.policy(server, "").result_masker)
+            question = admit_question(method, params, self.policies.of(server).result_masker)
         except MaskingFailed:
             raise ToolRejected(
                 "The request could not be checked for secrets and was not passed on.", code=types.INVALID_REQUEST
@@ -782,6 +877,10 @@ class Gateway:
         return answer
 
     def _on_tools_changed(self, pool: Pool) -> None:
+        # Clients saw these very tools already, if the listing of an earlier run is still right.
+        if pool.shown == (now := pool.definitions()):
+            return
+        pool.shown = now if pool.shown is not None else None
         self._notify_all("notifications/tools/list_changed", ToolsListChanged())
 
     def _on_notification(
@@ -803,9 +902,7 @@ class Gateway:
             case _:
                 # Some arrive after the request they belong to, e.g. that an elicitation on a web page is complete.
                 receiver = caller if isinstance(caller, ClientRequest) else self._only_client
-                shown = _admitted_or_none(
-                    _without_subscription(params), self.results.policy(connection.server, "").masker
-                )
+                shown = _admitted_or_none(_without_subscription(params), self.policies.of(connection.server).masker)
                 if receiver is not None and shown is not None:
                     receiver.notify(method, shown)
 
@@ -828,7 +925,7 @@ class Gateway:
             or _LEVELS.index(level) < (_LEVELS.index(least) if least in _LEVELS else 0)
         ):
             return
-        masker = self.results.policy(connection.server, "").masker
+        masker = self.policies.of(connection.server).masker
         if (shown := _admitted_or_none(params, masker)) is not None:
             receiver.notify("notifications/message", shown)
 
@@ -845,6 +942,7 @@ class Gateway:
 
 
 _QUESTIONS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
+_ANY_CAPABILITIES = {"prompts": {}, "resources": {"subscribe": True}, "completions": {}, "logging": {}}
 _GATEWAY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
 """For texts that belong to no configured server: masked with the default options."""
 

@@ -10,59 +10,26 @@ Does not know connections or clients; `protocol` hands in the answers.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tersely.errors import MaskingFailed
 from tersely.llm.client import LLM
-from tersely.masking.clean import clean_json
-from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import ContentPart, RawResult, read_result
-from tersely.mcp.servers import Server, ServerOptions
-from tersely.pipeline.admit import Admitted, admit_arguments, admit_text, admit_value
+from tersely.pipeline.admit import Admitted, admit_arguments, admit_value
 from tersely.pipeline.content import Attachment, Content
 from tersely.pipeline.core import NoteWriter
 from tersely.pipeline.mcp_results import content_of
 from tersely.pipeline.meta import prefixed, tally
 from tersely.pipeline.policy import Policy
 from tersely.pipeline.process import Intent, Pipeline, Processed, Scope
+from tersely.servers.gateway.calls import CallResult, UpstreamCall
+from tersely.servers.gateway.policies import Policies, admit_except
 from tersely.store.results import Origin
 
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/webp", "image/gif"))
 """Image types that hold nothing but pixels. Others can carry scripts and texts."""
-
-_LONGEST_MESSAGE = 8_000
-"""Characters of a server's error or log message."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpstreamCall:
-    """A call to a server, and the scope of its caller."""
-
-    server: Server
-    tool: str
-    """The tool's name on the server; the method for resources, the name for prompts."""
-
-    arguments: Any
-    looking_for: str = ""
-    scope: str
-    readers: Mapping[str, str] = field(default_factory=dict)
-    """The names under which this client sees the read-back tools."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CallResult:
-    """The result for the client, and the figures for the statistics."""
-
-    result: dict[str, Any]
-    is_error: bool = False
-    text: str = ""
-    """Text that was passed on without condensing; empty if it was condensed."""
-
-    statistics: dict[str, Any] = field(default_factory=dict)
-    """Of a condensed result; see `pipeline.meta.tally`."""
 
 
 @dataclass(frozen=True)
@@ -72,24 +39,12 @@ class ResultTranslator:
     Args:
         llm: Returns the model of a provider, or the default model for None; returns None if no model is configured.
         models_by_default: Whether a model summarizes if the policy does not decide.
-        key: Determines the digits of the marks.
     """
 
     pipeline: Pipeline
+    policies: Policies
     llm: Callable[[str | None], LLM | None] = lambda provider: None
     models_by_default: bool = False
-    key: bytes | None = None
-    _policies: dict[tuple[str, str], tuple[ServerOptions, Policy]] = field(default_factory=dict, repr=False)
-
-    def policy(self, server: Server, tool: str) -> Policy:
-        known = self._policies.get((server.name, tool))
-        if known is not None and known[0] is server.options:  # else the configuration was reloaded
-            return known[1]
-        condensing, masking = server.options.policy(tool)
-        made = Policy.of_tool(condensing, masking, key=self.key, keep="optional")
-        if len(self._policies) < 10_000:  # names come from outside
-            self._policies[server.name, tool] = server.options, made
-        return made
 
     # Tools
 
@@ -101,12 +56,12 @@ class ResultTranslator:
             MaskingFailed: The result must not be shown.
         """
         result = read_result(raw)
-        policy = self.policy(call.server, call.tool)
+        policy = self.policies.of(call.server, call.tool)
         processed = await self._process(content_of(result), policy, call)
         shown = await self._passed(raw, result, processed.admitted, policy, call)
         if processed.condensed is None:
             return CallResult(result=shown, is_error=result.is_error, text=processed.text)
-        return self._condensed(shown, processed)
+        return self._condensed(shown, processed, call)
 
     async def extension(self, raw: Mapping[str, Any], call: UpstreamCall) -> dict[str, Any]:
         """What a method of an extension returned. A `result` in it belongs to a call that continued after its answer.
@@ -115,8 +70,8 @@ class ResultTranslator:
             ResultMalformed: The result violates the protocol.
             MaskingFailed: The result must not be shown.
         """
-        masker = self.policy(call.server, call.tool).result_masker
-        shown = _admit_except(raw, ("result", *_RETURNED_UNCHANGED), masker)
+        masker = self.policies.of(call.server, call.tool).result_masker
+        shown = admit_except(raw, ("result", *_RETURNED_UNCHANGED), masker)
         if isinstance(inner := raw.get("result"), dict) and "content" in inner:
             shown["result"] = (await self.tool_result(inner, call)).result
         elif "result" in raw:
@@ -131,14 +86,11 @@ class ResultTranslator:
         return await self.pipeline.process(
             content,
             policy,
-            Scope(call.scope, self.key),
+            Scope(call.scope, self.policies.key),
             intent,
             origin=self._origin(call, policy),
             llm=self.llm(policy.provider) if uses_model else None,
-            note=NoteWriter(
-                read=call.readers.get("read_result", "read_result"),
-                search=call.readers.get("search_result", "search_result"),
-            ),
+            note=NoteWriter(read=call.reader),
         )
 
     async def _passed(
@@ -173,19 +125,19 @@ class ResultTranslator:
         match part.kind:
             case "text":
                 return {
-                    **_admit_except(part.raw, ("type", "text"), masker),
+                    **admit_except(part.raw, ("type", "text"), masker),
                     "text": part.text if text is None else text,
                 }
             case "resource" if text is not None:
-                inner = _admit_except(part.raw["resource"], ("text",), masker)
-                return {**_admit_except(part.raw, ("type", "resource"), masker), "resource": {**inner, "text": text}}
+                inner = admit_except(part.raw["resource"], ("text",), masker)
+                return {**admit_except(part.raw, ("type", "resource"), masker), "resource": {**inner, "text": text}}
             case "resource":
-                inner = _admit_except(part.raw["resource"], ("text", "blob"), masker)
-                return {**_admit_except(part.raw, ("type", "resource"), masker), "resource": inner}
+                inner = admit_except(part.raw["resource"], ("text", "blob"), masker)
+                return {**admit_except(part.raw, ("type", "resource"), masker), "resource": inner}
             case "image" if part.mime_type.lower() not in _PICTURES:
                 return await self._set_aside(number, part, policy, call)
             case "image" | "audio":
-                return _admit_except(part.raw, ("type", "data", "mimeType"), masker)
+                return admit_except(part.raw, ("type", "data", "mimeType"), masker)
             case _:
                 shown: Mapping[str, Any] = admit_value(part.raw, masker)
                 return shown
@@ -195,13 +147,13 @@ class ResultTranslator:
         kind = "".join(sign for sign in part.mime_type if sign.isalnum() or sign in "/+.-")[:60]
         attachment = Attachment(kind="image", data=part.data, mime_type=kind or "image")
         handle = await self.pipeline.keep_attachment(
-            attachment, number, policy, Scope(call.scope, self.key), self._origin(call, policy)
+            attachment, number, policy, Scope(call.scope, self.policies.key), self._origin(call, policy)
         )
         where = f", kept as {handle}" if handle else ""
         size = len(attachment.content())
         return {"type": "text", "text": f"[A picture of type {kind or 'unknown'}, {size:,} bytes{where}; not shown.]"}
 
-    def _condensed(self, shown: dict[str, Any], processed: Processed) -> CallResult:
+    def _condensed(self, shown: dict[str, Any], processed: Processed, call: UpstreamCall) -> CallResult:
         """The result with its text replaced by the condensed one."""
         parts: list[Any] = []
         is_placed = False
@@ -219,6 +171,9 @@ class ResultTranslator:
             parts.append({"type": "text", "text": notice})
         result = {key: value for key, value in shown.items() if key != "structuredContent"}
         result["content"] = parts
+        if call.has_output_schema:
+            # Libraries insist on it, and some show it to the model instead of the text.
+            result["structuredContent"] = {"result": processed.text}
         return CallResult(
             result=_with_meta(result, prefixed(processed.meta)),
             is_error=processed.admitted.is_error,
@@ -233,8 +188,8 @@ class ResultTranslator:
         Raises:
             MaskingFailed: The result must not be shown.
         """
-        policy = self.policy(call.server, call.tool)
-        shown = _admit_except(raw, ("contents",), policy.result_masker)
+        policy = self.policies.of(call.server, call.tool)
+        shown = admit_except(raw, ("contents",), policy.result_masker)
         done: list[Processed] = []
         contents = raw.get("contents")
         if isinstance(contents, list):
@@ -245,14 +200,14 @@ class ResultTranslator:
         masker = policy.result_masker
         if not isinstance(content, dict) or not isinstance(content.get("text"), str):
             return (
-                _admit_except(content, ("blob",), masker) if isinstance(content, dict) else admit_value(content, masker)
+                admit_except(content, ("blob",), masker) if isinstance(content, dict) else admit_value(content, masker)
             )
         # A page of an app is rendered by the client and has to be complete.
         if str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(content.get("mimeType", "")):
             text = (await self.pipeline.admit(Content.of_text(content["text"]), policy)).text
         else:
             text = await self._text(content["text"], policy, call, done)
-        return {**_admit_except(content, ("text",), masker), "text": text}
+        return {**admit_except(content, ("text",), masker), "text": text}
 
     async def prompt(self, raw: Mapping[str, Any], call: UpstreamCall) -> CallResult:
         """A prompt with its messages, for the client.
@@ -260,8 +215,8 @@ class ResultTranslator:
         Raises:
             MaskingFailed: The result must not be shown.
         """
-        policy = self.policy(call.server, call.tool)
-        shown = _admit_except(raw, ("messages",), policy.result_masker)
+        policy = self.policies.of(call.server, call.tool)
+        shown = admit_except(raw, ("messages",), policy.result_masker)
         done: list[Processed] = []
         messages = raw.get("messages")
         if isinstance(messages, list):
@@ -274,14 +229,14 @@ class ResultTranslator:
         content = message.get("content") if isinstance(message, dict) else None
         if not isinstance(content, dict):
             return admit_value(message, masker)
-        rest = _admit_except(message, ("content",), masker)
+        rest = admit_except(message, ("content",), masker)
         if content.get("type") == "text" and isinstance(content.get("text"), str):
             text = await self._text(content["text"], policy, call, done)
-            return {**rest, "content": {**_admit_except(content, ("type", "text"), masker), "text": text}}
+            return {**rest, "content": {**admit_except(content, ("type", "text"), masker), "text": text}}
         if content.get("type") == "resource" and isinstance(content.get("resource"), dict):
             inner = await self._content(content["resource"], policy, call, done)
-            return {**rest, "content": {**_admit_except(content, ("type", "resource"), masker), "resource": inner}}
-        return {**rest, "content": _admit_except(content, ("type", "data", "mimeType"), masker)}
+            return {**rest, "content": {**admit_except(content, ("type", "resource"), masker), "resource": inner}}
+        return {**rest, "content": admit_except(content, ("type", "data", "mimeType"), masker)}
 
     async def _text(self, text: str, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Masked:
         processed = await self._process(Content.of_text(text), policy, call)
@@ -298,50 +253,6 @@ _RETURNED_UNCHANGED = ("taskId", "requestState")
 """Values that the client has to send back unchanged."""
 
 _HANDLED_ELSEWHERE = frozenset(("content", "structuredContent", "isError", "resultType", "ttlMs", "cacheScope"))
-
-
-def _admit_except(value: Mapping[str, Any], keys: tuple[str, ...], masker: Masker | None) -> dict[str, Any]:
-    """An object, cleaned and masked except for these keys, which the caller handles."""
-    return {key: inner if key in keys else admit_value(inner, masker) for key, inner in value.items()}
-
-
-def admit_question(method: str, params: Mapping[str, Any], masker: Masker | None) -> dict[str, Any]:
-    """Clean and mask a server's request to a client; schemas and URLs in it are only cleaned.
-
-    Raises:
-        MaskingFailed: The request must not be shown.
-    """
-    shown: dict[str, Any] = clean_json(dict(params))[0]
-    for name in ("message", "systemPrompt"):
-        if name in shown:
-            shown[name] = admit_value(shown[name], masker)
-    if method == "sampling/createMessage" and isinstance(messages := params.get("messages"), list):
-        shown["messages"] = [_admit_sampling_message(message, masker) for message in messages]
-    return shown
-
-
-def _admit_sampling_message(message: Any, masker: Masker | None) -> Any:
-    if not isinstance(message, dict):
-        return admit_value(message, masker)
-    content = message.get("content")
-    parts = [
-        _admit_except(part, ("type", "data", "mimeType"), masker)
-        if isinstance(part, dict)
-        else admit_value(part, masker)
-        for part in (content if isinstance(content, list) else [content])
-    ]
-    return {
-        **_admit_except(message, ("content",), masker),
-        "content": parts if isinstance(content, list) else parts[0],
-    }
-
-
-def admit_message(text: str, masker: Masker) -> str:
-    """Clean and mask a short text of a server, such as an error or a log message."""
-    try:
-        return admit_text(text[:_LONGEST_MESSAGE], masker)
-    except MaskingFailed:
-        return "[not shown: it could not be checked for secrets]"
 
 
 def _is_text(part: Any) -> bool:

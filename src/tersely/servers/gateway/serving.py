@@ -1,115 +1,81 @@
 """Builds a gateway from the settings, and serves it on standard input and output; `web` serves it over HTTP."""
 
-import logging
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import anyio
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+import anyio.to_thread
 from mcp.server.stdio import stdio_server
-from starlette.requests import Request
 
-from tersely.app.summarizer import kept_results, masking_key
-from tersely.condensing.summarize.cache import NoCache, SummaryCache
-from tersely.llm.client import LLM
-from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
-from tersely.pipeline.process import Pipeline
-from tersely.results.kept import user_scope
-from tersely.results.read_back import ReadBack
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
 from tersely.servers.gateway.catalogue import IntentParameter
-from tersely.servers.gateway.counting import Counting
-from tersely.servers.gateway.protocol import Gateway
-from tersely.servers.gateway.results import ResultTranslator
+from tersely.servers.gateway.known_servers import KNOWN_FOLDER, KnownServers
+from tersely.servers.gateway.policies import Policies
+from tersely.servers.gateway.protocol import GREETING_SECONDS, LIST_SECONDS, Gateway
 from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
-from tersely.sessions.models import Models
 from tersely.settings.model import Settings
-from tersely.store.summaries import SummaryFile
+from tersely.store.private import masking_key
 
-logger = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from tersely.servers.gateway.backend import Backend
 
 SERVICE_ID = "mcp_gateway"
 
 
-def request_scope(request: Request | None) -> str:
-    """The scope that results are kept in: the token owner's, or that of the user who runs the gateway."""
-    user = request.scope.get("user") if request is not None else None
-    return f"principal:{user.access_token.client_id}" if isinstance(user, AuthenticatedUser) else user_scope()
-
-
 @asynccontextmanager
 async def running_gateway(
-    settings: Settings, servers: Sequence[Server], *, strict: bool = False, models: bool = False, wait: float = 8.0
+    settings: Settings,
+    servers: Sequence[Server],
+    *,
+    strict: bool = False,
+    models: bool = False,
+    list_seconds: float = LIST_SECONDS,
+    greeting_seconds: float = GREETING_SECONDS,
 ) -> AsyncIterator[Gateway]:
     """A gateway in front of these servers, running inside the block.
 
     Args:
         models: Summarize with the configured model unless a policy forbids it; otherwise only where a policy asks
             for it.
-
-    Raises:
-        ConfigError, StoreUnavailable: The database cannot be used.
     """
-    uses_model = models or any(_uses_model(server) for server in servers)
-    async with kept_results(settings) as kept, _summarizers(settings, uses_model) as (llm, cache):
-        key = masking_key(settings.store.data_dir)
-        counting = Counting(kept.database)
-        pipeline = Pipeline(results=kept, cache=cache)
-        options = settings.gateway
-        gateway = Gateway(
-            list(servers),
-            results=ResultTranslator(pipeline, llm=llm, models_by_default=models, key=key),
-            read_back=ReadBack(kept, summarize=pipeline.summarizer(Masker(key=key), llm(None) if models else None)),
-            counting=counting,
-            pins=ToolPins(settings.store.data_dir / SEEN_FILE),
-            scope=request_scope,
-            intent=IntentParameter(options.intent_argument, options.intent_description),
-            strict=strict,
-            wait=wait,
-            logins=settings.store.logins,
-            limits=CallLimits(*limits_from(settings)),
-        )
-        async with gateway.running():
-            yield gateway
+    folder = settings.store.data_dir
+    policies = Policies(masking_key(folder))
 
+    @asynccontextmanager
+    async def load_backend() -> "AsyncIterator[Backend]":
+        # In a thread, so that requests which do not need it are answered meanwhile.
+        module = await anyio.to_thread.run_sync(_import_backend)
+        async with module.open_backend(settings, servers, policies, models=models) as backend:
+            yield backend
 
-def _uses_model(server: Server) -> bool:
-    options = server.options
-    return bool(options.summarization.use_model) or any(
-        options.policy(pattern)[0].use_model for pattern in options.tool_policies
+    options = settings.gateway
+    gateway = Gateway(
+        list(servers),
+        policies=policies,
+        load_backend=load_backend,
+        pins=ToolPins(folder / SEEN_FILE),
+        known=KnownServers(folder / KNOWN_FOLDER, policies),
+        intent=IntentParameter(options.intent_argument, options.intent_description),
+        strict=strict,
+        list_seconds=list_seconds,
+        greeting_seconds=greeting_seconds,
+        logins=settings.store.logins,
+        limits=CallLimits(*limits_from(settings)),
     )
+    async with gateway.running():
+        yield gateway
 
 
-@asynccontextmanager
-async def _summarizers(
-    settings: Settings, uses_model: bool
-) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
-    """A function from the provider a policy names to the model with its fallbacks, and the cache of summaries."""
-    if not uses_model:
-        # Importing the providers' libraries takes seconds.
-        yield (lambda named: None), NoCache()
-        return
-    default = settings.summarizing()
-    providers = Models(settings.llm_providers, concurrency=settings.model.concurrency)
-    cache: SummaryCache = NoCache()
-    if settings.store.summary_cache:
-        cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
-    if not settings.llm_providers:
-        logger.warning(
-            "no_model_configured",
-            extra={"consequence": "results are condensed structurally", "set": settings.model.missing()},
-        )
+def _import_backend() -> ModuleType:
+    from tersely.servers.gateway import backend
 
-    def summarizer(named: str | None) -> LLM | None:
-        return providers.of((named, *default) if named else default)
-
-    try:
-        yield summarizer, cache
-    finally:
-        await providers.aclose()
+    return backend
 
 
 async def serve_stdio(gateway: Gateway) -> None:
@@ -123,6 +89,14 @@ async def serve_stdio(gateway: Gateway) -> None:
                     # A thread blocks on standard input and cannot be cancelled; everything else has stopped.
                     os._exit(128 + number)
 
+        async def stop_on_failure() -> None:
+            await gateway.failed.wait()
+            await gateway.stop()
+            sys.stderr.write(f"tersely: {gateway.failure}\n")
+            sys.stderr.flush()
+            os._exit(2)
+
         tasks.start_soon(stop_on_signal)
+        tasks.start_soon(stop_on_failure)
         await gateway.protocol.run(read, write, gateway.protocol.create_initialization_options())
         tasks.cancel_scope.cancel()

@@ -31,6 +31,7 @@ from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
 from tersely.servers.gateway.catalogue import Catalogue, IntentParameter, catalogue
+from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.settings.environment import process_environment
 
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 
 _MOST_PAGES = 50
 _MOST_ENTRIES = 5_000
+_RELOAD_SECONDS = 8.0
+"""How long a changed configuration waits for its new servers before clients hear of it."""
 
 
 class RequestOrigin(Protocol):
@@ -70,6 +73,16 @@ class Pool:
     connections: dict[str, Connection] = field(default_factory=dict)
     registry: ToolRegistry = field(default_factory=lambda: ToolRegistry({}))
     busy: dict[Connection, list[RequestOrigin]] = field(default_factory=dict)
+    opened_at: float = field(default_factory=anyio.current_time)
+    shown: list[dict[str, Any]] | None = None
+    """The tools as clients saw them last; None before the first listing."""
+
+    listed: set[str] = field(default_factory=set)
+    """The servers that have listed their tools."""
+
+    was_guessed: bool = False
+    """A client was told about capabilities that servers which had never been seen might have."""
+
     _listed: tuple[object, ...] = ()
     _catalogue: Catalogue | None = None
     _resources: dict[str, Connection] = field(default_factory=dict)
@@ -83,6 +96,21 @@ class Pool:
             self._catalogue = catalogue(self.registry, self.intent)
             self._listed = listed
         return self._catalogue
+
+    async def known(self, seconds: float) -> None:
+        """Wait until each server is ready, has failed, or is known from an earlier run; so long after the opening."""
+        with anyio.CancelScope(deadline=self.opened_at + seconds):
+            for connection in self.connections.values():
+                await connection.known.wait()
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """The listing for clients now."""
+        starting = [
+            name
+            for name, connection in self.connections.items()
+            if not connection.tools and connection.status().state == "starting"
+        ]
+        return self.catalogue.definitions(starting)
 
     @property
     def only(self) -> Connection | None:
@@ -195,8 +223,6 @@ class Upstreams:
     """Opens one pool per protocol era, when the first client of that era connects.
 
     Args:
-        wait: Seconds to wait for servers before a pool is used with those that are ready. A single server gets its
-            whole start timeout, because without it there is nothing to offer.
         strict: Withhold tools whose definition differs from the one first seen.
     """
 
@@ -206,8 +232,8 @@ class Upstreams:
         *,
         intent: IntentParameter,
         pins: ToolPins,
+        known: KnownServers,
         strict: bool = False,
-        wait: float = 8.0,
         logins: LoginStore | None = None,
         on_notification: OnNotification,
         on_request: OnServerRequest,
@@ -220,9 +246,9 @@ class Upstreams:
 
         self._intent = intent
         self._pins = pins
+        self._known = known
         self._strict = strict
         self._logins = logins
-        self._wait = max(wait, self.servers[0].options.start_timeout) if len(self.servers) == 1 else wait
         self._forward_notification = on_notification
         self._forward_request = on_request
         self._tools_changed = on_tools_changed
@@ -249,7 +275,7 @@ class Upstreams:
             await is_over.wait()
 
     async def pool(self, *, is_modern: bool) -> Pool:
-        """The servers for clients of this era; waits for them the first time.
+        """The servers for clients of this era; the first client makes them start, and does not wait for them.
 
         Raises:
             ToolUnavailable: The gateway is being stopped.
@@ -291,6 +317,7 @@ class Upstreams:
             opened = anyio.Event()
             self._tasks.start_soon(self._hold, is_modern, opened, kept)
             await opened.wait()
+            await self.pools[is_modern].known(_RELOAD_SECONDS)
         in_use = {id(one) for pool in self.pools.values() for one in pool.connections.values()}
         retired = {id(one): (pool, one) for pool in old.values() for one in pool.connections.values()}
         for identity, (pool, connection) in retired.items():
@@ -329,12 +356,14 @@ class Upstreams:
         shared = {name: one for name, one in {**shared, **kept}.items() if name in wanted}
         pool = Pool(is_modern, self._intent)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
+        last_known = {server.name: known for server in own if (known := self._known.load(server, is_modern=is_modern))}
         async with connected(
             own,
             environment=process_environment(),
             logins=self._logins,
             spools=True,
-            wait=self._wait,
+            wait=0,
+            last_known=last_known,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),
             on_request=partial(self._on_request, pool),
@@ -354,17 +383,36 @@ class Upstreams:
                 strict=self._strict,
                 first_seen=self._pins.of(self.servers),
             )
-            self._check_tools(pool)
             self.pools[is_modern] = pool
             opened.set()
             await anyio.sleep_forever()
 
     def _on_change(self, pool: Pool, server: str) -> None:
         pool = self._current(pool)
-        if server not in pool.connections:
-            return  # still connecting; checked once the pool is open
-        self._check_tools(pool)
-        self._tools_changed(pool)
+        if (connection := pool.connections.get(server)) is None:
+            return  # no longer configured
+        # Both eras may share the connection.
+        for one in {id(one): one for one in (pool, *self.pools.values())}.values():
+            if one.connections.get(server) is connection:
+                self._check_tools(one)
+                is_first = server not in one.listed
+                one.listed.add(server)
+                # A client that has not asked for the tools yet need not hear that a server has started.
+                if not (is_first and one.shown is None):
+                    self._tools_changed(one)
+        configured = self._configured(server)
+        if self._tasks is not None and configured is not None:
+            save = partial(
+                self._known.save,
+                configured,
+                dict(connection.introduction),
+                connection.tools,
+                is_modern=pool.is_modern,
+            )
+            self._tasks.start_soon(anyio.to_thread.run_sync, save)
+
+    def _configured(self, name: str) -> Server | None:
+        return next((server for server in self.servers if server.name == name), None)
 
     def _current(self, pool: Pool) -> Pool:
         """The pool that replaced this one, if the configuration was reloaded."""
@@ -376,8 +424,8 @@ class Upstreams:
             self._forward_notification(pool, connection, method, params, pool.caller_of(connection))
 
     async def _on_request(self, pool: Pool, server: str, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        connection = self._current(pool).connections.get(server)  # None while it is still connecting
-        sender = next((one for one in self.servers if one.name == server), None)
+        connection = self._current(pool).connections.get(server)
+        sender = self._configured(server)
         if sender is None:
             raise ToolRejected(f"Server {server!r} is no longer configured.", code=-32601)
         caller = pool.caller_of(connection) if connection is not None else None

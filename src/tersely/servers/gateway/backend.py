@@ -1,0 +1,121 @@
+"""Everything that handles results: the pipeline, the store, the read-back tool, the usage counts.
+
+Importing this module takes longer than the rest of a start: SQLAlchemy alone takes
+as long as the MCP SDK. So `protocol` loads it after it has answered `initialize`,
+and requests that need it wait for it.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.requests import Request
+
+from tersely.app.summarizer import kept_results
+from tersely.condensing.summarize.cache import NoCache, SummaryCache
+from tersely.llm.client import LLM
+from tersely.masking.mask import Masker
+from tersely.mcp.servers import Server
+from tersely.pipeline.process import Pipeline
+from tersely.results.kept import user_scope
+from tersely.results.read_back import ReadBack
+from tersely.servers.gateway.counting import Counting
+from tersely.servers.gateway.policies import Policies
+from tersely.servers.gateway.results import ResultTranslator
+from tersely.sessions.models import Models
+from tersely.settings.model import Settings
+from tersely.store.audit import AuditEntry, record
+from tersely.store.summaries import SummaryFile
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Backend:
+    results: ResultTranslator
+    read_back: ReadBack
+    counting: Counting
+
+    @staticmethod
+    def scope(request: Request | None) -> str:
+        """The scope that results are kept in: the token owner's, or that of the user who runs the gateway."""
+        user = request.scope.get("user") if request is not None else None
+        return f"principal:{user.access_token.client_id}" if isinstance(user, AuthenticatedUser) else user_scope()
+
+    async def audit(self, action: str, scope: str, handle: str, *, address: str, status: int) -> None:
+        """Record who read which kept result."""
+        entry = AuditEntry(
+            action=action, principal=scope, method="mcp", address=address, target=handle[:200], status=status
+        )
+        await record(self.read_back.kept.database, entry)
+
+
+@asynccontextmanager
+async def open_backend(
+    settings: Settings, servers: Sequence[Server], policies: Policies, *, models: bool
+) -> AsyncIterator[Backend]:
+    """Open the store, for the duration of the block.
+
+    Args:
+        models: Summarize with the configured model unless a policy forbids it; otherwise only where a policy asks
+            for it.
+
+    Raises:
+        ConfigError, StoreUnavailable: The database cannot be used.
+    """
+    uses_model = models or any(_uses_model(server) for server in servers)
+    async with kept_results(settings) as kept, _summarizers(settings, uses_model) as (llm, cache):
+        pipeline = Pipeline(results=kept, cache=cache)
+        summarize = pipeline.summarizer(Masker(key=policies.key), llm(None) if models else None)
+        backend = Backend(
+            results=ResultTranslator(pipeline, policies, llm=llm, models_by_default=models),
+            read_back=ReadBack(kept, summarize=summarize),
+            counting=Counting(kept.database),
+        )
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(backend.counting.keep_storing)
+            try:
+                yield backend
+            finally:
+                tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+                    await backend.counting.store()
+
+
+def _uses_model(server: Server) -> bool:
+    options = server.options
+    return bool(options.summarization.use_model) or any(
+        options.policy(pattern)[0].use_model for pattern in options.tool_policies
+    )
+
+
+@asynccontextmanager
+async def _summarizers(
+    settings: Settings, uses_model: bool
+) -> AsyncIterator[tuple[Callable[[str | None], LLM | None], SummaryCache]]:
+    """A function from the provider a policy names to the model with its fallbacks, and the cache of summaries."""
+    if not uses_model:
+        # Importing the providers' libraries takes seconds.
+        yield (lambda named: None), NoCache()
+        return
+    default = settings.summarizing()
+    providers = Models(settings.llm_providers, concurrency=settings.model.concurrency)
+    cache: SummaryCache = NoCache()
+    if settings.store.summary_cache:
+        cache = SummaryFile(settings.store.data_dir / "summaries.db", max_bytes=settings.store.summary_cache_mb * 2**20)
+    if not settings.llm_providers:
+        logger.warning(
+            "no_model_configured",
+            extra={"consequence": "results are condensed structurally", "set": settings.model.missing()},
+        )
+
+    def summarizer(named: str | None) -> LLM | None:
+        return providers.of((named, *default) if named else default)
+
+    try:
+        yield summarizer, cache
+    finally:
+        await providers.aclose()
