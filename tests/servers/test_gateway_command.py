@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,8 @@ async def test_a_file_of_servers_is_what_every_client_has_already(tmp_path: Path
 async def test_a_call_that_is_cancelled_is_cancelled_at_the_server() -> None:
     hanging = [sys.executable, "-m", "tests.fakes.mcp_servers.hangs"]
     async with Client(started("--", *hanging), mode="legacy") as client:
+        # The first call waits for the server.
+        assert text_of(await client.call_tool_mcp("what_was_cancelled", {})) == "0"
         with anyio.move_on_after(1):
             await client.call_tool_mcp("hang", {})
         with anyio.fail_after(300):
@@ -119,7 +122,10 @@ def test_sigterm_stops_the_gateway_and_its_servers(tmp_path: Path) -> None:
             json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode() + b"\n"
         )
         process.stdin.flush()
-        assert b'"plain"' in process.stdout.readline()
+        assert b'"result"' in process.stdout.readline()
+        deadline = time.monotonic() + 300
+        while not (ids.exists() and len(ids.read_text().split()) == 2) and time.monotonic() < deadline:
+            time.sleep(0.02)  # the client was answered before the server had started
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=300) == 128 + signal.SIGTERM
     assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
@@ -136,7 +142,7 @@ def test_sigterm_over_http_stops_the_servers_and_stores_the_statistics(tmp_path:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=300) == 0
     assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
-    assert anyio.run(counted) == [("hello", 1)]
+    assert anyio.run(counted) == [("hello", 1), ("own tools", 0)]
 
 
 async def called_once(address: str) -> None:

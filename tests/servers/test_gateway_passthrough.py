@@ -224,13 +224,21 @@ async def test_a_name_too_long_for_models_is_offered_shortened_and_both_can_be_c
                 assert text_of(await client.call_tool_mcp(name, {})) == long
 
 
-async def test_a_single_server_is_waited_for_because_there_is_nothing_to_say_without_it() -> None:
-    """Else a client would learn, for as long as it stays, that there are no resources and no prompts."""
+async def test_prompts_of_a_server_that_was_not_known_yet_are_announced() -> None:
+    """Else a client would believe, for as long as it stays, that there are no resources and no prompts."""
+    heard: list[str] = []
+
+    async def listen(message: Any) -> None:
+        heard.append(getattr(message, "method", ""))
+
     async with (
         Library().listening() as url,
         gateway(at(url), wait=0) as ours,
-        Client(ours.url, mode="legacy") as client,
+        Client(ours.url, mode="legacy", message_handler=listen) as client,
     ):
+        with anyio.fail_after(300):
+            while "notifications/prompts/list_changed" not in heard:
+                await anyio.sleep(0.01)
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
 
 

@@ -400,6 +400,8 @@ class Upstreams:
                 # A client that has not asked for the tools yet need not hear that a server has started.
                 if not (is_first and one.shown is None):
                     self._tools_changed(one)
+                if is_first and one.was_guessed:
+                    self._announce_lists(one, connection)
         configured = self._configured(server)
         if self._tasks is not None and configured is not None:
             save = partial(
@@ -410,6 +412,13 @@ class Upstreams:
                 is_modern=pool.is_modern,
             )
             self._tasks.start_soon(anyio.to_thread.run_sync, save)
+
+    def _announce_lists(self, pool: Pool, connection: Connection) -> None:
+        """Tell clients about the prompts and resources of a server that nothing was known of when they came."""
+        for capability in ("prompts", "resources"):
+            if capability in (connection.introduction.get("capabilities") or {}):
+                method = f"notifications/{capability}/list_changed"
+                self._forward_notification(pool, connection, method, {}, None)
 
     def _configured(self, name: str) -> Server | None:
         return next((server for server in self.servers if server.name == name), None)
