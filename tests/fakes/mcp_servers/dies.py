@@ -29,6 +29,7 @@ def die_once(server: PlainServer, request: Message) -> Message:
 
 
 def pid(server: PlainServer, request: Message) -> Message:
+    print("pid was asked", file=sys.stderr, flush=True)
     return text(str(os.getpid()))
 
 

@@ -118,6 +118,9 @@ class _Child(Line):
                 async for item in self.to_server:
                     line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     if isinstance(item.message, types.JSONRPCRequest):
+                        if not self.unanswered:
+                            # What was written so far belongs to earlier calls, and does not explain how this one ends.
+                            self._stderr.clear()
                         # Before writing: the server may receive part of the message even if the write fails.
                         self.unanswered.add(item.message.id)
                     await self.process.stdin.send(line)
