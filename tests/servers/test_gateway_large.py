@@ -56,7 +56,8 @@ async def test_a_result_over_the_limit_is_condensed_in_parts_that_can_be_read_ba
             assert all(end + 1 == begin for end, begin in zip(numbers[1::2], numbers[2::2], strict=False))
             assert len(shown) < 40_000 and "hunter2" not in shown
             handles = (result.meta or {})["tersely/handles"]
-            kept = [await ours.gateway._read_back.kept.load(one, user_scope()) for one in handles]
+            store = (await ours.gateway.backend()).read_back.kept
+            kept = [await store.load(one, user_scope()) for one in handles]
             assert len(kept) == len(heads) and sum(one.count("\n") for one in kept) in (8_999, 9_000)
             assert "hunter2" not in "".join(kept)
             refused = await client.call_tool_mcp(tool, {"count": 40_000})

@@ -59,8 +59,9 @@ async def result_in_parts(answer: SpooledAnswer, call: UpstreamCall, process: Pr
     others = [one for one in answer.get("content", ()) if isinstance(one, dict) and one.get("type") != "text"]
     if others:
         head += f" [Left out: {len(others)} content items that are not text.]"
-    result = {
-        "content": [{"type": "text", "text": "\n\n".join((head, *texts))}],
+    text = "\n\n".join((head, *texts))
+    result: dict[str, Any] = {
+        "content": [{"type": "text", "text": text}],
         "isError": answer.get("isError") is True,
         "_meta": {
             "tersely/status": meta.get("tersely/status", "structural"),
@@ -68,6 +69,8 @@ async def result_in_parts(answer: SpooledAnswer, call: UpstreamCall, process: Pr
             "tersely/handles": handles,
         },
     }
+    if call.has_output_schema:
+        result["structuredContent"] = {"result": text}
     return CallResult(result=result, is_error=answer.get("isError") is True, statistics=statistics)
 
 
