@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tersely.app.summarizer import masking_key, summarizer_app
+from tersely.app.summarizer import summarizer_app
 from tersely.settings.model import Settings
+from tersely.store.private import masking_key
 from tests.condensing.test_summarize import pages
 from tests.fakes.llm_server import FakeLLMServer
 

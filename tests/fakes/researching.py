@@ -234,8 +234,8 @@ class Researcher:
             before = str(messages[1]["content"])
             urls = [url for url in re.findall(r"https?://\S+", done) if url not in before][: self.pages]
             return _calls(*(("search__crawl", {"url": url}) for url in urls))
-        said = "\n".join(str(message["content"]) for message in crawled)
-        handles = list(dict.fromkeys(re.findall(r"(?:kept as |handle=')(r_\w+)", said)))
+        texts = "\n".join(str(message["content"]) for message in crawled)
+        handles = list(dict.fromkeys(re.findall(r"(?:kept as |handle=')(r_\w+)", texts)))
         if self.summarizes and "summarizer.summarize_for_extraction" not in done:
             hint = next(line.strip() for line in system.split("\n") if line.startswith("    Extract facts"))
             asked = {"schema_hint": hint, "max_output_tokens": 1_500}

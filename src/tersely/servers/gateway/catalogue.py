@@ -147,7 +147,7 @@ def relaxed_output(schema: Any) -> dict[str, Any] | None:
     """An output schema that `{"result": text}`, a condensed result, fits as well; None if there is no such schema.
 
     Clients validate results, fail if a tool has a schema and returns no structured content, and some show a model the
-    structured content instead of the text. See docs/decisions/0040-output-schemas-are-relaxed.md.
+    structured content instead of the text. See docs/decisions/0053-output-schemas-are-relaxed.md.
     """
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return None
