@@ -12,6 +12,7 @@ import anyio
 import httpx2
 import pytest
 from click.testing import CliRunner
+from fastmcp import Client
 from pydantic import SecretStr
 
 from tersely.cli import main
@@ -19,6 +20,7 @@ from tersely.cli.gateway_check import check_servers
 from tersely.errors import ConfigError, ToolUnavailable
 from tersely.mcp.logins import LOGINS_FOLDER, Login, LoginStore, canonical
 from tersely.mcp.sign_in import SignInFailed, revoke, sign_in
+from tests.fakes.gateways import at, by_command, gateway
 from tests.fakes.mcp_servers.web import Honest, behind_a_login
 from tests.mcp.connections import one, said, until, web
 
@@ -50,6 +52,15 @@ class Browser:
             else:
                 answer = await client.get(self.address, follow_redirects=True)
             self.pages.append((answer.status_code, answer.text))
+
+
+async def test_a_model_and_its_user_read_in_the_list_of_tools_that_a_login_is_missing() -> None:
+    box = by_command("honest", name="box")
+    async with behind_a_login(Honest()) as (url, _), gateway(at(url, "tickets"), box) as ours:
+        async with Client(ours.url) as client:
+            tools = {tool.name: tool.description or "" for tool in await client.list_tools()}
+    assert tools["read_result"].endswith(f" needs a login: run `tersely gateway login {url}`.")
+    assert any(name.startswith("box__") for name in tools), "and the others are there"
 
 
 async def test_a_login_is_used_refreshed_once_by_all_processes_and_asked_for_when_it_is_gone(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, SecretStr, ValidationError
 from tersely.errors import ConfigError
 from tersely.store.private import private_folder
 
+LOGIN_COMMAND = "tersely gateway login"
 LOGINS_FOLDER = "logins"
 """Folder in the data folder."""
 

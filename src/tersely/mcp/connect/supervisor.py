@@ -23,7 +23,7 @@ from tersely.errors import MaskingFailed, ToolError, ToolTimedOut, ToolUnavailab
 from tersely.masking.mask import mask
 from tersely.mcp.connect.session import Listing, UpstreamSession, as_json, opened
 from tersely.mcp.connect.wire import Line
-from tersely.mcp.logins import LoginStore
+from tersely.mcp.logins import LOGIN_COMMAND, LoginStore
 from tersely.mcp.raw import OnProgress, RawResult, Tool, read_result
 from tersely.mcp.servers import Server
 
@@ -86,6 +86,11 @@ class ServerStatus:
     pid: int | None
     is_starting: bool = False
     """Whether its first start is under way and may take longer: its tools are not known yet."""
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether it cannot be used until a person logs in; `last_error` says how."""
+        return LOGIN_COMMAND in self.last_error
 
 
 @dataclass(frozen=True, kw_only=True)

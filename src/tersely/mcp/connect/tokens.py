@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from tersely.cpu.run import run_in_thread
 from tersely.errors import ConfigError
 from tersely.mcp.connect.wire import TransportProblem
-from tersely.mcp.logins import Login, LoginStore, canonical
+from tersely.mcp.logins import LOGIN_COMMAND, Login, LoginStore, canonical
 
 EARLY = 30.0
 """Seconds before its end at which a token is refreshed."""
@@ -26,7 +26,7 @@ _LARGEST_RESPONSE = 256 * 1024
 
 
 def login_needed(url: str, why: str, *, status: int = 401) -> TransportProblem:
-    return TransportProblem("login", f"{why}: run `tersely gateway login {canonical(url)}`", status=status)
+    return TransportProblem("login", f"{why}: run `{LOGIN_COMMAND} {canonical(url)}`", status=status)
 
 
 class RefreshFailed(Exception):

@@ -57,11 +57,10 @@ class Catalogue:
     intent: str
     """The usual name of the argument that tools gain."""
 
-    def definitions(self, starting: Sequence[str] = ()) -> list[dict[str, Any]]:
-        """The listing; `starting` are servers whose tools are not known yet."""
+    def definitions(self, missing: Sequence[str] = ()) -> list[dict[str, Any]]:
+        """The listing; `missing` are sentences about servers whose tools are not in it."""
         description = f"{READ_RESULT.description} `{self.intent}` of any other tool says what to keep of its result."
-        if starting:
-            description += f" Still starting: {', '.join(starting)}; more tools will follow."
+        description = " ".join([description, *missing])
         reader = {
             "name": self.reader,
             "description": description,

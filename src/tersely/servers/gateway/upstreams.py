@@ -104,13 +104,12 @@ class Pool:
                 await connection.known.wait()
 
     def definitions(self) -> list[dict[str, Any]]:
-        """The listing for clients now."""
-        starting = [
-            name
-            for name, connection in self.connections.items()
-            if not connection.tools and connection.status().state == "starting"
-        ]
-        return self.catalogue.definitions(starting)
+        """The listing for clients now, with a line about servers that are missing in it."""
+        without_tools = {name: one.status() for name, one in self.connections.items() if not one.tools}
+        starting = [name for name, status in without_tools.items() if status.state == "starting"]
+        missing = [f"Still starting: {', '.join(starting)}; more tools will follow."] if starting else []
+        missing += [status.last_error for status in without_tools.values() if status.needs_login]
+        return self.catalogue.definitions(missing)
 
     @property
     def only(self) -> Connection | None:
