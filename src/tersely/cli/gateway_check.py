@@ -82,7 +82,7 @@ async def check_servers(
 
     from tersely.mcp.connect.supervisor import connected
     from tersely.mcp.registry import ToolRegistry
-    from tersely.servers.gateway.catalogue import IntentParameter, catalogue
+    from tersely.servers.gateway.catalogue import ListingOptions, catalogue
     from tersely.servers.gateway.tool_pins import SEEN_FILE, ToolPins
     from tersely.settings.environment import process_environment
     from tersely.text.tokens import O200K
@@ -116,7 +116,7 @@ async def check_servers(
             _server(registry, connection, named, took[name], trips.get(name))
             for name, connection in connections.items()
         ]
-        own_tokens = sum(map(O200K.count, catalogue(registry, IntentParameter()).own_texts))
+        own_tokens = sum(map(O200K.count, catalogue(registry, ListingOptions()).own_texts))
         if accept:
             current = {
                 server.name: {tool.name: tool.fingerprint for tool in connections[server.name].tools}

@@ -255,6 +255,12 @@ class ServerOptions(BaseModel):
     tools: Annotated[ToolFilter, BeforeValidator(_as_filter)] = ToolFilter()
     """Which of its tools are used; a list is short for `allow`."""
 
+    lazy: bool = False
+    """The gateway does not list its tools: clients find them with `search_tools` and call them with `call_tool`."""
+
+    listed: Patterns = ()
+    """Tools that the gateway lists all the same when the others are lazy, by name; `*` and `?` are wildcards."""
+
     tool_policies: dict[str, ToolPolicy] = {}
     """Options for single tools, by name; `*` and `?` are wildcards. The last entry that matches a tool applies."""
 
@@ -283,6 +289,10 @@ class ServerOptions(BaseModel):
 
     disabled: bool = False
     """Do not use this server."""
+
+    def is_lazy(self, tool: str, all_are: bool) -> bool:
+        """Whether a tool is found with `search_tools` instead of being listed."""
+        return (self.lazy or all_are) and not any(fnmatchcase(tool, pattern) for pattern in self.listed)
 
     @model_validator(mode="after")
     def _policies_are_valid(self) -> Self:

@@ -206,6 +206,9 @@ class GatewaySettings(BaseModel):
     intent_description: Annotated[str, Field(alias="TERSELY_INTENT_DESCRIPTION", max_length=1000)] = ""
     """Description of that argument for models, in every tool; without it, `read_result` explains the argument once."""
 
+    lazy_above: Annotated[int, Field(alias="TERSELY_GATEWAY_LAZY_ABOVE", ge=0, le=100_000)] = 0
+    """Number of tools of all servers above which those of every server are lazy, see `lazy` of a server; 0: never."""
+
     calls_per_minute: Annotated[int, Field(alias="TERSELY_GATEWAY_CALLS_PER_MINUTE", ge=0, le=1_000_000)] = 0
     """Tool calls that each token may make per minute, unless the token sets its own; 0 for no limit."""
 

@@ -20,6 +20,7 @@ from tersely.mcp.descriptions import without_secrets
 from tersely.mcp.raw import LONGEST_DESCRIPTION, Tool
 from tersely.mcp.registry import ToolRegistry
 from tersely.results.read_back_tool import READ_RESULT
+from tersely.servers.gateway import lazy_tools
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +28,17 @@ _READS_ONLY = {"readOnlyHint": True, "destructiveHint": False, "idempotentHint":
 
 
 @dataclass(frozen=True)
-class IntentParameter:
+class ListingOptions:
+    """How tools are listed."""
+
+    intent: str = "looking_for"
     """The argument with which a caller states what it wants to know."""
 
-    argument: str = "looking_for"
-    words: str = ""
+    intent_description: str = ""
     """A description of the argument; by default it has none, and that of `read_result` explains it once."""
+
+    lazy_above: int = 0
+    """Number of tools above which all are lazy; 0: never."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,13 @@ class Catalogue:
     intent: str
     """The usual name of the argument that tools gain."""
 
+    lazy: frozenset[str] = frozenset()
+    """Names of tools that are found with `search_tools` instead of being listed."""
+
+    finder: str = "search_tools"
+    caller: str = "call_tool"
+    """The names of the tools that find and call the lazy ones."""
+
     def definitions(self, missing: Sequence[str] = ()) -> list[dict[str, Any]]:
         """The listing; `missing` are sentences about servers whose tools are not in it."""
         description = f"{READ_RESULT.description} `{self.intent}` of any other tool says what to keep of its result."
@@ -67,29 +80,58 @@ class Catalogue:
             "inputSchema": READ_RESULT.schema,
             "annotations": _READS_ONLY,
         }
-        return [*(offer.definition for offer in self.offers.values()), reader]
+        listed = [offer.definition for name, offer in self.offers.items() if name not in self.lazy]
+        return [*listed, *self._lazy_tools(), reader]
+
+    def _lazy_tools(self) -> list[dict[str, Any]]:
+        if not self.lazy:
+            return []
+        servers = sorted({self.offers[name].tool.server for name in self.lazy})
+        call = {
+            **lazy_tools.CALL,
+            "properties": {**lazy_tools.CALL["properties"], self.intent: {"type": "string"}},
+        }
+        return [
+            {
+                "name": self.finder,
+                "description": lazy_tools.search_description(servers, len(self.lazy)),
+                "inputSchema": lazy_tools.SEARCH,
+                "annotations": _READS_ONLY,
+            },
+            {"name": self.caller, "description": lazy_tools.CALL_DESCRIPTION, "inputSchema": call},
+        ]
+
+    def search(self, query: str) -> str:
+        """The answer of `search_tools`."""
+        definitions = [self.offers[name].definition for name in sorted(self.lazy)]
+        return lazy_tools.found_text(query, lazy_tools.search(query, definitions), sorted(self.lazy))
 
     @cached_property
     def own_texts(self) -> tuple[str, ...]:
         """What the gateway adds to the listing, as clients send it to models in every turn."""
-        reader = self.definitions()[-1]
-        function = {name: reader[name] for name in ("name", "description")} | {"parameters": reader["inputSchema"]}
+        own = [*self._lazy_tools(), self.definitions()[-1]]
+        functions = [
+            {"name": one["name"], "description": one["description"], "parameters": one["inputSchema"]} for one in own
+        ]
         added = [
             json.dumps({offer.intent: offer.definition["inputSchema"]["properties"][offer.intent]}, ensure_ascii=False)
-            for offer in self.offers.values()
-            if offer.intent
+            for name, offer in self.offers.items()
+            if offer.intent and name not in self.lazy
         ]
-        return json.dumps({"type": "function", "function": function}, ensure_ascii=False), *added
+        return (
+            *(json.dumps({"type": "function", "function": one}, ensure_ascii=False) for one in functions),
+            *added,
+        )
 
     def is_reader(self, name: str) -> bool:
         return name == self.reader or (name not in self.offers and READ_RESULT.answers_to(name))
 
 
-def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
+def catalogue(registry: ToolRegistry, options: ListingOptions) -> Catalogue:
     offers: dict[str, Offer] = {}
     for named in registry.tools():
         condensing, masking = registry.server(named.tool.server).options.policy(named.tool.name)
-        offer = _offer(named.name, named.tool, intent, may_be_condensed=condensing.enabled)
+        offer = _offer(named.name, named.tool, options, may_be_condensed=condensing.enabled)
         offer = replace(offer, definition=without_secrets(offer.definition, masking))
         if _is_readable(offer.definition):
             offers[named.name] = offer
@@ -98,10 +140,16 @@ def catalogue(registry: ToolRegistry, intent: IntentParameter) -> Catalogue:
                 "tool_unreadable",
                 extra={"server": named.tool.server, "tool": named.tool.name, "consequence": "not offered"},
             )
-    reader = READ_RESULT.name
-    while reader in offers:
-        reader = f"tersely_{reader}"
-    return Catalogue(offers, reader, intent.argument)
+    lazy = frozenset(
+        name
+        for name, offer in offers.items()
+        if registry.server(offer.tool.server).options.is_lazy(offer.tool.name, len(offers) > options.lazy_above > 0)
+    )
+
+    def free(name: str) -> str:
+        return name if name not in offers else free(f"tersely_{name}")
+
+    return Catalogue(offers, free(READ_RESULT.name), options.intent, lazy, free("search_tools"), free("call_tool"))
 
 
 def _is_readable(definition: Mapping[str, Any]) -> bool:
@@ -114,7 +162,7 @@ def _is_readable(definition: Mapping[str, Any]) -> bool:
     return definition["inputSchema"].get("type") == "object" and (output is None or output.get("type") == "object")
 
 
-def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: bool) -> Offer:
+def _offer(name: str, tool: Tool, options: ListingOptions, *, may_be_condensed: bool) -> Offer:
     definition: dict[str, Any] = {**clean_json(dict(tool.raw))[0], "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
     # Tasks that continue after the response need a direct connection between client and server.
@@ -126,8 +174,11 @@ def _offer(name: str, tool: Tool, intent: IntentParameter, *, may_be_condensed: 
         if (relaxed := relaxed_output(definition.pop("outputSchema", None))) is not None:
             definition["outputSchema"] = relaxed
         schema = definition["inputSchema"]
-        if (argument := _free_argument(schema, intent.argument)) is not None:
-            described = {"type": "string", **({"description": intent.words} if intent.words else {})}
+        if (argument := _free_argument(schema, options.intent)) is not None:
+            described = {
+                "type": "string",
+                **({"description": options.intent_description} if options.intent_description else {}),
+            }
             definition["inputSchema"] = {
                 **schema,
                 "properties": {**(schema.get("properties") or {}), argument: described},

@@ -57,7 +57,7 @@ from tersely.pipeline.admit import admit_value
 from tersely.results.read_back_tool import READ_RESULT
 from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client_name
 from tersely.servers.gateway.calls import CallResult, UpstreamCall
-from tersely.servers.gateway.catalogue import IntentParameter, Offer
+from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, Offer
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.policies import Policies, admit_message, admit_question
@@ -117,7 +117,7 @@ class Gateway:
         load_backend: "Callable[[], AbstractAsyncContextManager[Backend]]",
         pins: ToolPins,
         known: KnownServers,
-        intent: IntentParameter = IntentParameter(),  # noqa: B008 — frozen
+        listing: ListingOptions = ListingOptions(),  # noqa: B008 — frozen
         strict: bool = False,
         list_seconds: float = LIST_SECONDS,
         greeting_seconds: float = GREETING_SECONDS,
@@ -139,7 +139,7 @@ class Gateway:
         self._is_over = anyio.Event()
         self.upstreams = Upstreams(
             servers,
-            intent=intent,
+            listing=listing,
             pins=pins,
             known=known,
             strict=strict,
@@ -528,6 +528,12 @@ class Gateway:
     async def _call_tool(self, request: ClientRequest) -> Answer:
         name = request.params["name"]
         offer = request.pool.catalogue.offers.get(name)
+        if offer is None and request.pool.catalogue.lazy and name == request.pool.catalogue.finder:
+            query = str((request.params.get("arguments") or {}).get("query") or "")
+            return {"content": [{"type": "text", "text": request.pool.catalogue.search(query)}], "isError": False}
+        if offer is None and request.pool.catalogue.lazy and name == request.pool.catalogue.caller:
+            request.params = _unwrapped(request.params, request.pool.catalogue)
+            return await self._call_tool(request)
         if offer is None:
             if request.pool.catalogue.is_reader(name):
                 return await self._read(request)
@@ -961,6 +967,17 @@ def _admitted_or_none(value: Any, masker: Masker) -> Any:
         return admit_value(value, masker)
     except MaskingFailed:
         return None
+
+
+def _unwrapped(params: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
+    """The call that a `call_tool` asks for."""
+    given = params.get("arguments") or {}
+    name, arguments = str(given.get("name") or ""), given.get("arguments")
+    inner: dict[str, Any] = dict(arguments) if isinstance(arguments, dict) else {}
+    offer = catalogue.offers.get(name)
+    if offer and offer.intent and given.get(catalogue.intent) is not None:
+        inner.setdefault(offer.intent, given[catalogue.intent])
+    return {**params, "name": name, "arguments": inner}
 
 
 def _failed(message: str) -> CallResult:

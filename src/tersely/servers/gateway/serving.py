@@ -14,7 +14,7 @@ from mcp.server.stdio import stdio_server
 
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
-from tersely.servers.gateway.catalogue import IntentParameter
+from tersely.servers.gateway.catalogue import ListingOptions
 from tersely.servers.gateway.known_servers import KNOWN_FOLDER, KnownServers
 from tersely.servers.gateway.policies import Policies
 from tersely.servers.gateway.protocol import GREETING_SECONDS, LIST_SECONDS, Gateway
@@ -61,7 +61,7 @@ async def running_gateway(
         load_backend=load_backend,
         pins=ToolPins(folder / SEEN_FILE),
         known=KnownServers(folder / KNOWN_FOLDER, policies),
-        intent=IntentParameter(options.intent_argument, options.intent_description),
+        listing=ListingOptions(options.intent_argument, options.intent_description, options.lazy_above),
         strict=strict,
         list_seconds=list_seconds,
         greeting_seconds=greeting_seconds,

@@ -30,7 +30,7 @@ from tersely.mcp.logins import LoginStore
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
-from tersely.servers.gateway.catalogue import Catalogue, IntentParameter, catalogue
+from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, catalogue
 from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.settings.environment import process_environment
@@ -69,7 +69,7 @@ class Pool:
     """The servers for clients of one protocol era."""
 
     is_modern: bool
-    intent: IntentParameter
+    listing: ListingOptions
     connections: dict[str, Connection] = field(default_factory=dict)
     registry: ToolRegistry = field(default_factory=lambda: ToolRegistry({}))
     busy: dict[Connection, list[RequestOrigin]] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Pool:
         """The tools that can be called now; rebuilt when a listing changes."""
         listed = tuple(connection.tools for connection in self.connections.values())
         if self._catalogue is None or any(now is not then for now, then in zip(listed, self._listed, strict=True)):
-            self._catalogue = catalogue(self.registry, self.intent)
+            self._catalogue = catalogue(self.registry, self.listing)
             self._listed = listed
         return self._catalogue
 
@@ -229,7 +229,7 @@ class Upstreams:
         self,
         servers: Sequence[Server],
         *,
-        intent: IntentParameter,
+        listing: ListingOptions,
         pins: ToolPins,
         known: KnownServers,
         strict: bool = False,
@@ -243,7 +243,7 @@ class Upstreams:
         self.redefined: set[str] = set()
         """Tools whose definition differs from the one first seen, as `server.tool`."""
 
-        self._intent = intent
+        self._listing = listing
         self._pins = pins
         self._known = known
         self._strict = strict
@@ -353,7 +353,7 @@ class Upstreams:
         )
         wanted = {server.name for server in self.servers}
         shared = {name: one for name, one in {**shared, **kept}.items() if name in wanted}
-        pool = Pool(is_modern, self._intent)
+        pool = Pool(is_modern, self._listing)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
         last_known = {server.name: known for server in own if (known := self._known.load(server, is_modern=is_modern))}
         async with connected(
