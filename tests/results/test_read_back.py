@@ -72,6 +72,9 @@ async def test_the_pages_of_a_text_are_the_text(back: ReadBack, text: str) -> No
     assert answers[-1].text.endswith("[End]") and all(
         "[More: read_result(handle=" in answer.text for answer in answers[:-1]
     )
+    for answer in answers:
+        other = answer.text_for("tersely_read_result")
+        assert other == answer.text.replace("[More: read_result(", "[More: tersely_read_result(")
 
 
 async def test_lines_are_read_as_asked_and_the_page_says_where_it_is(back: ReadBack) -> None:

@@ -56,6 +56,13 @@ class Answer:
     work: ModelWork | None = None
     """Model calls that the answer needed."""
 
+    def text_for(self, tool: str) -> Masked:
+        """The text for a model that knows the tool by another name."""
+        if tool == READ_RESULT.name or self.next is None:
+            return self.text
+        usual, own = read_call(**self.next), read_call(name=tool, **self.next)
+        return self.text.derive(f"{self.text.removesuffix(f'[More: {usual}]')}[More: {own}]")
+
 
 class ReadBack:
     """Runs `read_result`.

@@ -658,7 +658,8 @@ class Gateway:
             )
         backend.counting.read_back(found.origin.server, found.origin.tool, answer.text)
         backend.counting.own_tools(request.pool.catalogue.own_texts)
-        return {"content": [{"type": "text", "text": answer.text}], "isError": False}
+        shown = answer.text_for(request.pool.catalogue.reader)
+        return {"content": [{"type": "text", "text": shown}], "isError": False}
 
     # Prompts, resources, completions
 
