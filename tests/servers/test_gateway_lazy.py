@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from fastmcp import Client, FastMCP
-from mcp import MCPError
 
+from mcp import MCPError
 from tersely.servers.gateway.lazy_tools import search
 from tests.fakes.gateways import at, gateway, text_of
 from tests.fakes.llm_server import serving
