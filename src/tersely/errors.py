@@ -254,3 +254,7 @@ class LLMTooLong(LLMError):
 
 class LLMMisconfigured(LLMError):
     """Key, model name or a parameter is wrong; a retry does not help."""
+
+
+class SignInFailed(ConfigError):
+    """The login did not succeed; the message says why."""

@@ -268,7 +268,7 @@ async def test_a_provider_that_steps_in_is_given_the_same_tools(workplace: Any) 
     async with first.listening(), second.listening(), model_at(first.url, second.url) as llm, workplace() as place:
         report = await place.work(llm, tools={"ops": ("count",)})
     assert report.analysis == "done"
-    assert second.requests[0]["tools"][0]["function"]["name"] == "ops__count" and len(second.requests[0]["tools"]) == 5
+    assert second.requests[0]["tools"][0]["function"]["name"] == "ops__count" and len(second.requests[0]["tools"]) == 2
 
 
 async def test_an_unsupported_native_tool_is_reported_and_not_sent(workplace: Any) -> None:

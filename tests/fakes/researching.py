@@ -223,7 +223,8 @@ class Researcher:
         messages = body["messages"]
         system = str(messages[0]["content"])
         if system.startswith("You extract facts"):
-            return Reply(self.extracted(str(messages[-1]["content"])))
+            answered = "".join(str(message["content"]) for message in messages if message["role"] == "assistant")
+            return Reply(self.extracted(str(messages[1]["content"]), answered))
         said = [message for message in messages if message["role"] == "tool"]
         topic = str(messages[1]["content"]).split("\n")[0]
         done = "\n".join(str(message["content"]) for message in said)
@@ -247,8 +248,10 @@ class Researcher:
             )
         return Reply(f"Notes: {len(crawled)} pages were read.")
 
-    def extracted(self, prompt: str) -> str:
-        """Every planted claim that stands in one line of a page, cited; and one that nobody made, if it invents."""
+    def extracted(self, prompt: str, answered: str = "") -> str:
+        """Every planted claim that stands in one line of a page, cited; and one that nobody made, if it invents.
+        Without those that an earlier answer, which was cut off, contains.
+        """
         facts: list[Any] = []
         for section in re.split(r"(?m)^(?=\[P\d+\] )", prompt)[1:]:
             label = section[1 : section.index("]")]
@@ -267,7 +270,7 @@ class Researcher:
                 }
             )
             facts.append({"path": "people", "value": {"name": self.web.country.people[0]}, "sources": []})
-        return json.dumps({"facts": facts})
+        return json.dumps({"facts": [fact for fact in facts if json.dumps(fact) not in answered]})
 
 
 def _calls(*calls: tuple[str, Mapping[str, Any]]) -> Reply:

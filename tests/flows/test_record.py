@@ -172,12 +172,12 @@ async def test_a_cached_answer_is_recorded_and_costs_nothing(service: FlowServic
 
     def turns(body: Body, n: int) -> Any:
         (handle, *_) = re.findall(r"r_[a-z0-9]{16}", said(body))
-        again = calls("summarize_result", handle=handle, focus=f"database {case.mark}")
+        again = calls("read_result", handle=handle, looking_for=f"database {case.mark}")
         return {2: again, 3: calls("side__small"), 4: again}.get(n, "db-7 is gone")
 
     case = service.case(main=investigator(calls("side__lines", count=420), verdict=turns))
     story = await compared(service, case)
-    first, second = (one for one in story.traced("mcp") if one["request"]["tool"] == "summarize_result")
+    first, second = (one for one in story.traced("mcp") if one["request"]["tool"] == "read_result")
     (answered,) = (one for one in story.traced("summarization") if one["parent_id"] == first["id"])
     (cached,) = (one for one in story.traced("summarization") if one["parent_id"] == second["id"])
     assert (answered["response"]["outcome"], cached["response"]["outcome"]) == ("answered", "cached")

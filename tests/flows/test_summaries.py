@@ -162,7 +162,6 @@ async def test_a_single_tool_may_name_who_summarizes(service: FlowService) -> No
         (Reply(status=400, error="the model is on strike"), "on strike"),
         ("", "empty"),
         ("I cannot help with that.", ""),
-        (lambda body: said(body)[-9_000:], ""),
     ],
 )
 async def test_a_summary_that_fails_is_visible_and_data_goes_on(service: FlowService, summary: Any, why: str) -> None:
@@ -182,6 +181,14 @@ async def test_a_summary_that_fails_is_visible_and_data_goes_on(service: FlowSer
     answered = case.requests()[-1]["messages"][-1]["content"]
     assert "db-7: connection refused" in answered and "on strike" not in answered and O200K.count(answered) <= 520
     assert story.traced("mcp")[0]["response"]["summary"]["reason"] == event["metadata"]["reason"]
+
+
+async def test_a_model_that_goes_on_and_on_is_stopped_and_its_summary_marked_as_cut(service: FlowService) -> None:
+    """It repeats its prompt, and the server does not keep to the limit of the request."""
+    answer = first_calls_then_concludes(calls("side__lines", count=420), lambda body: said(body)[-9_000:])
+    event = the_summary(await service.investigate(service.case(main=answer)))
+    assert (event["metadata"]["status"], event["metadata"]["cut"]) == ("summarized", True)
+    assert event["metadata"]["summary_tokens"] <= 520
 
 
 async def test_a_summarizer_that_stalls_is_left_after_its_own_time_and_the_event_ends(service: FlowService) -> None:

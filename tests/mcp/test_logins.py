@@ -17,9 +17,9 @@ from pydantic import SecretStr
 
 from tersely.cli import main
 from tersely.cli.gateway_check import check_servers
-from tersely.errors import ConfigError, ToolUnavailable
+from tersely.errors import ConfigError, SignInFailed, ToolUnavailable
 from tersely.mcp.logins import LOGINS_FOLDER, Login, LoginStore, canonical
-from tersely.mcp.sign_in import SignInFailed, revoke, sign_in
+from tersely.mcp.sign_in import revoke, sign_in
 from tests.fakes.gateways import at, by_command, gateway
 from tests.fakes.mcp_servers.web import Honest, behind_a_login
 from tests.mcp.connections import one, said, until, web

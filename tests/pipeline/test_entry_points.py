@@ -21,6 +21,7 @@ from tersely.cli import main as command_line
 from tersely.masking.clean import clean
 from tersely.masking.imitations import demote
 from tersely.masking.mask import mask
+from tersely.results.read_back_tool import READ_RESULT
 from tests.fakes.asking import model_at
 from tests.fakes.llm_server import FakeLLMServer
 from tests.golden.entry_points import (
@@ -122,7 +123,8 @@ def present() -> Record:
 def test_every_recorded_entry_point_still_answers() -> None:
     """Only which documents there are: what they say may change on purpose."""
     assert {entry: list(documents) for entry, documents in present().items()} == {
-        entry: list(documents) for entry, documents in STORED.items()
+        entry: [name for name in documents if entry != "gateway tools/list" or name not in READ_RESULT.earlier_names]
+        for entry, documents in STORED.items()
     }
     assert set(STORED["condense()"]) == set(INPUTS)
 

@@ -113,7 +113,7 @@ async def test_a_range_larger_than_a_page_goes_on_to_its_end_and_no_further(back
         ({"start_line": 0}, "start_line: input should be greater than or equal to 1"),
         ({"start_byte": 10_000_000}, "has .* bytes"),
         ({"end_byte": 5}, "end_byte requires start_byte"),
-        ({"line": 5}, "there is no argument 'line', did you mean .*there are: handle, start_line"),
+        ({"line": 5}, r"there is no argument 'line'; did you mean end_line\? There are: handle, start_line"),
         ({"start_line": "ten"}, "start_line: input should be a valid integer"),
     ],
 )

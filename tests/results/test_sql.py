@@ -239,5 +239,5 @@ async def test_a_process_that_dies_at_once_is_no_answer(monkeypatch: pytest.Monk
 
 async def test_without_the_extra_the_answer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_over_results, "is_installed", lambda: False)
-    with pytest.raises(InputError, match=r"search_result.*pip install 'tersely\[query\]'"):
+    with pytest.raises(InputError, match=r"search with a pattern.*pip install 'tersely\[query\]'"):
         await query(CSV, "SELECT 1")

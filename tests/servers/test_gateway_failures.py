@@ -73,11 +73,18 @@ async def test_a_hundred_clients_that_hang_up_leave_nothing_behind(protocol: str
         async with httpx2.AsyncClient() as client, anyio.create_task_group() as tasks:
 
             async def hang_up(after: float) -> None:
-                with anyio.move_on_after(after):
+                with anyio.CancelScope() as connected:
+                    tasks.start_soon(cut, connected, after)
                     await client.post(ours.url, json=call, headers=headers)
 
+            async def cut(connected: anyio.CancelScope, after: float) -> None:
+                while not ours.waiting and not server.cancelled:
+                    await anyio.sleep(0.01)
+                await anyio.sleep(after)
+                connected.cancel()
+
             for number in range(100):
-                tasks.start_soon(hang_up, 0.3 + number * 0.005)
+                tasks.start_soon(hang_up, number * 0.005)
         with anyio.fail_after(300):
             while ours.waiting or not server.cancelled:
                 await anyio.sleep(0.01)

@@ -26,7 +26,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyUrl, SecretStr, ValidationError
 
-from tersely.errors import ConfigError
+from tersely.errors import SignInFailed
 from tersely.mcp.connect.tokens import post_form
 from tersely.mcp.logins import Login, canonical
 
@@ -45,10 +45,6 @@ _HEADERS = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Versi
 
 # The SDK logs the traceback of every failed flow; the command prints one sentence.
 logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
-
-
-class SignInFailed(ConfigError):
-    """The login did not succeed; the message says why."""
 
 
 class _Memory:

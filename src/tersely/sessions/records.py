@@ -74,6 +74,7 @@ ERRORS = (
     StoredType("error.llm_misconfigured", errors.LLMMisconfigured, ("tersely.errors:LLMMisconfigured",)),
     StoredType("error.circuit_open", CircuitOpen, ("tersely.llm.limits:GateClosed",)),
     StoredType("error.not_a_summary", NotASummary, ("tersely.condensing.answers:NotASummary",)),
+    StoredType("error.sign_in_failed", errors.SignInFailed),
     StoredType("error.step_failed", StepFailed, ("tersely.sessions.codec:StepFailed",)),
 )
 

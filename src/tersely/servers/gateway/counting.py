@@ -121,7 +121,7 @@ class Counting:
         """Count the tokens of the results that were passed on unchanged."""
         own, self._own = self._own, Counter()
         if own:
-            costs = await anyio.to_thread.run_sync(lambda: {texts: sum(map(_tokens_of, texts)) for texts in own})
+            costs = await run_in_thread(lambda: {texts: sum(map(_tokens_of, texts)) for texts in own})
             key = (self._today(), "gateway", OWN_SERVER, OWN_TOOLS)
             self._added(key, sum(costs[texts] * turns for texts, turns in own.items()))
         if not self._uncounted:

@@ -9,9 +9,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import anyio
-import anyio.to_thread
 from mcp.server.stdio import stdio_server
 
+from tersely.cpu.run import run_in_thread
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
 from tersely.servers.gateway.catalogue import ListingOptions
@@ -50,7 +50,7 @@ async def running_gateway(
     @asynccontextmanager
     async def load_backend() -> "AsyncIterator[Backend]":
         # In a thread, so that requests which do not need it are answered meanwhile.
-        module = await anyio.to_thread.run_sync(_import_backend)
+        module = await run_in_thread(_import_backend)
         async with module.open_backend(settings, servers, policies, models=models) as backend:
             yield backend
 
