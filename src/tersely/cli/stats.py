@@ -196,7 +196,8 @@ def _token_change(sums: Mapping[str, Any]) -> Any:
 
     before, after = sums["tokens_in"], sums["tokens_out"]
     if not before:
-        return Text("·", style="dim")
+        # What the gateway's own tools cost has no size before.
+        return Text(f"+{after:,}") if after else Text("·", style="dim")
     if after >= before:
         return Text(f"{before:,}")
     saved = 1000 * (before - after) // before / 10  # rounded down: −100 % would mean that nothing is left
