@@ -73,6 +73,9 @@ SMOKE = Scale(sessions=2, alerts=3, events=50, memory_sessions=20, viewers=20, c
 
 
 def percentile(values: list[float], share: float) -> float:
+    """0 without values: in the smallest run all events may come before the viewers do."""
+    if not values:
+        return 0.0
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
