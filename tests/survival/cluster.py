@@ -493,7 +493,7 @@ async def cluster(
             yaml.safe_dump(
                 {
                     "llm_providers": {"scripted": provider},
-                    "defaults": {"llm_provider": "scripted", "verdict": False},
+                    "defaults": {"llm_provider": "scripted"},
                     "mcp_servers": {"ops": server, "acts": acts},
                 }
             )
@@ -505,6 +505,8 @@ async def cluster(
             "TERSELY_MAX_PENDING": "100000",
             "TERSELY_LEASE": str(lease),
             "TERSELY_POLL": "0.1",
+            # Not in the file: an older release would refuse the key.
+            "TERSELY_VERDICT": "false",
             "TERSELY_GRACE": "10",
             "TERSELY_SUMMARY_CACHE": "false",
         }
