@@ -1,5 +1,6 @@
 """The command line as a person or a script meets it: real processes, real pipes."""
 
+import ast
 import json
 import os
 import signal
@@ -94,6 +95,44 @@ def test_explain_says_what_it_was_taken_for() -> None:
     assert b"Detected as: log" in done.stderr
 
 
+def test_several_files_share_the_budget_and_the_whole_can_be_read_back(tmp_path: Path) -> None:
+    (tmp_path / "app.log").write_text(LOG + "password=hunter2hunter2\n")
+    (tmp_path / "note.txt").write_text("deployed at ten\n")
+    store = {"TERSELY_DATA_DIR": str(tmp_path / "data"), "TERSELY_CONFIG": os.devnull}
+    files = [str(tmp_path / "app.log"), str(tmp_path / "note.txt")]
+    done = tersely("condense", *files, "--budget", "300", "--focus", "checkout", "--keep", **store)
+    text = done.stdout.decode()
+    assert O200K.count(text.removesuffix("\n")) <= 300 and "pool orders-primary exhausted" in text
+    assert f"==> {files[1]} <==\ndeployed at ten\n" in text
+    handle = done.stderr.decode().splitlines()[0].rpartition(" ")[2]
+    whole = tersely("read", handle, **store).stdout.decode()
+    assert len(whole.splitlines()) == 3002 and "hunter2" not in whole
+
+
+def test_secrets_are_masked_in_a_pipe_or_only_looked_for(tmp_path: Path) -> None:
+    url = "DATABASE_URL=postgresql://app:Qm4xTr8zLw2k@db/shop\nDEBUG=1\n"
+    done = tersely("mask", stdin=url.encode())
+    assert b"Qm4xTr8zLw2k" not in done.stdout and done.stdout.endswith(b"@db/shop\nDEBUG=1\n")
+    assert b"1 secret (url_password) masked" in done.stderr and done.returncode == 0
+    (tmp_path / "clean").write_text("DEBUG=1\n")
+    (tmp_path / "leaky").write_text(url)
+    checked = tersely("mask", "--check", str(tmp_path / "clean"), str(tmp_path / "leaky"))
+    assert checked.returncode == 1 and checked.stdout.decode() == f"{tmp_path / 'leaky'}: 1 secret (url_password)\n"
+    assert tersely("mask", "--check", str(tmp_path / "clean")).returncode == 0
+
+
+def test_watching_condenses_again_when_a_file_changes(tmp_path: Path) -> None:
+    path = tmp_path / "app.log"
+    path.write_text("first\n")
+    process = subprocess.Popen([*TERSELY, "condense", "--watch", str(path)], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "first\n"
+    path.write_text("second time\n")
+    assert process.stdout.readline() == "second time\n"
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=300) == 130
+    process.stdout.close()
+
+
 def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
     done = tersely("condense", "--budget", "100", stdin=LOG.encode() + b"\xff\xfe\x00\x00\n" * 50)
     assert done.returncode == 0 and done.stdout
@@ -103,6 +142,9 @@ def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
     ("arguments", "environment", "says"),
     [
         (["condense", "--budget", "5"], {}, "at least 16 tokens"),
+        (["condense", "--watch"], {}, "--watch needs files"),
+        (["condense", "--keep", "--no-mask"], {}, "the store gets masked text only"),
+        (["condense", sys.executable], {}, ": The input is a program"),
         (["condense", "--llm", "--budget", "0"], {"OPENROUTER_API_KEY": "k"}, "at least 16 tokens"),
         (["condense", "--budget", "many"], {}, "'many' is not a valid integer"),
         (["condense", "--llm"], {}, "OPENROUTER_API_KEY"),
@@ -164,6 +206,42 @@ def test_the_service_starts_says_so_in_json_and_stops_on_sigterm() -> None:
     process.send_signal(signal.SIGTERM)
     rest = process.communicate(timeout=300)[1]
     assert process.returncode in (0, -signal.SIGTERM) and b"Traceback" not in rest
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
+def test_on_a_terminal_the_service_logs_for_people() -> None:
+    import pty
+
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*TERSELY, "serve", "--port", "0"], stderr=theirs, env=dict(os.environ))
+    os.close(theirs)
+    said = b""
+    while b"Ctrl-C" not in said:
+        said += os.read(ours, 4096)
+    process.send_signal(signal.SIGTERM)
+    process.wait(timeout=300)
+    os.close(ours)
+    assert b"No model: texts are condensed structurally" in said and b"MCP at http://127.0.0.1:" in said
+    assert b"{" not in said
+
+
+@pytest.mark.parametrize("module", ["tersely", "hatch_build"])
+def test_an_older_python_gets_one_sentence(module: str) -> None:
+    """Before it meets syntax or a dependency that it does not have; `hatch_build` is what pip runs."""
+    root = Path(__file__).parents[1]
+    path = root / ("src/tersely/__init__.py" if module == "tersely" else "hatch_build.py")
+    ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 8))
+    older = f"import sys; sys.path.insert(0, {str(root)!r}); sys.version, sys.version_info = '3.10.9 x', (3, 10, 9); "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{older}import {module}"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "Tersely needs Python 3.11 or newer; this is Python 3.10.9.\n")
+
+
+def test_alone_it_prints_its_help() -> None:
+    for arguments in ([], ["config"]):
+        done = tersely(*arguments)
+        assert (done.returncode, done.stderr) == (0, b"") and b"Commands:" in done.stdout
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])

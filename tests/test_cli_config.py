@@ -147,16 +147,33 @@ def test_a_file_of_vs_code_becomes_one_that_check_accepts(tmp_path: Path) -> Non
 
 def test_check_lists_every_mistake_and_fails(tmp_path: Path) -> None:
     (tmp_path / "tersely.yaml").write_text(
-        "agents:\n  a: {mcp_server: []}\nqueue: {lease: '${SECRET}'}\nchain: {}\n", encoding="utf-8"
+        "agents:\n  a: {mcp_server: []}\nqueue: {lease: '${SECRET}'}\nchain: {}\n"
+        "llm_provider: {main: {model: '${UNSET}'}}\nmcp_servers: {box: {transport: {comand: '${UNSET}'}}}\n",
+        encoding="utf-8",
     )
 
     done = tersely(tmp_path, "config", "check", SECRET="canary")
 
     assert done.returncode == 2 and done.stdout == ""
     *lines, total = done.stderr.strip().splitlines()
-    assert [line.split(": ")[0] for line in lines] == ["tersely.yaml:2", "tersely.yaml:3", "tersely.yaml:4"]
-    assert "did you mean 'mcp_servers'?" in lines[0] and total == "3 mistakes."
+    assert [line.split(": ")[0] for line in lines] == [f"tersely.yaml:{number}" for number in (2, 3, 4, 5, 5, 6, 6, 6)]
+    assert "did you mean 'mcp_servers'?" in lines[0] and total == "8 mistakes."
+    assert "did you mean 'llm_providers'?" in lines[4], "also if its value needs a variable"
+    assert any("did you mean 'command'?" in line for line in lines[5:])
     assert "canary" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_file_of_variables_is_read_and_its_values_say_so(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("export OPENROUTER_API_KEY='sk-canary' # mine\nLLM_MODEL: x\nTERSELY_PORT=8111\n")
+    checked = tersely(tmp_path, "config", "check", TERSELY_PORT="8112")
+    assert "openrouter" in checked.stdout and "127.0.0.1:8112" in checked.stdout, checked.stderr
+    assert f"1 variable of {tmp_path / '.env'}; not read as NAME=value: line 2" in checked.stdout
+    shown = tersely(tmp_path, "config", "show")
+    assert "# .env TERSELY_PORT" in shown.stdout and "canary" not in shown.stdout + checked.stdout
+    other = tersely(tmp_path, "config", "show", TERSELY_ENV_FILE=os.devnull)
+    assert "TERSELY_PORT" not in other.stdout
+    missing = tersely(tmp_path, "config", "check", TERSELY_ENV_FILE="gone.env")
+    assert missing.returncode == 2 and "gone.env: cannot be read" in missing.stderr
 
 
 def test_show_says_where_every_value_comes_from_and_shows_no_secret(tmp_path: Path) -> None:

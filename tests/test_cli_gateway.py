@@ -258,6 +258,7 @@ def test_check_says_what_a_client_would_get_and_fails_when_a_server_does(home: P
     assert bad["tools"][0]["masked"] is None and "hide something from the user" in bad["tools"][0]["suspicious"][0]
     assert "plain ASCII" in bad["refused"][0]
     assert gone["state"] == "failed" and "no-such-program" in gone["reason"]
+    assert gone["next_step"].startswith("Install no-such-program")
 
     shown = tersely("gateway", "check", "--config", str(config)).stdout
     for words in (

@@ -81,7 +81,11 @@ async def test_what_keeps_it_from_starting_is_a_sentence(tmp_path: Path) -> None
 async def looked(*arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
     done = await tersely("doctor", "--json", *arguments, **environment)
     assert b"Traceback" not in done.stderr
-    return done.returncode, {one["what"]: (one["verdict"], one["words"]) for one in json.loads(done.stdout)["findings"]}
+    findings = json.loads(done.stdout)["findings"]
+    assert all(bool(one["next_step"]) == (one["verdict"] != "fine") for one in findings), (
+        "what to do, for every failure"
+    )
+    return done.returncode, {one["what"]: (one["verdict"], f"{one['words']}. {one['next_step']}") for one in findings}
 
 
 async def test_the_doctor_finds_a_bare_machine_well_and_leaves_it_bare(tmp_path: Path) -> None:

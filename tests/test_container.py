@@ -44,6 +44,14 @@ def _unprivileged() -> tuple[str, dict[str, str], dict[str, int]]:
     pytest.skip("root runs these tests, and no interpreter of this version may be run by anybody else")
 
 
+def test_whatever_the_image_copies_is_in_its_context() -> None:
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", (ROOT / "Dockerfile").read_text(encoding="utf-8"), re.MULTILINE)
+    names = {name.rstrip("/") for line in copied for name in line.split()}
+    context = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert {"src", "requirements/build.txt"} <= names and {f"!{name}" for name in names} <= set(context)
+    assert all((ROOT / name).exists() for name in names)
+
+
 @pytest.mark.process
 def test_the_images_command_serves_and_its_health_check_notices_as_an_unprivileged_user() -> None:
     python, path, who = _unprivileged()

@@ -4,7 +4,7 @@ import io
 import json
 import logging
 
-from tersely.logging_setup import JsonFormatter, RepetitionFilter
+from tersely.logging_setup import FOR_PEOPLE, JsonFormatter, RepetitionFilter, TextFormatter
 
 SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 
@@ -44,6 +44,16 @@ def test_messages_fields_and_exceptions_are_masked() -> None:
     assert str(line["where"]).startswith("['test_logging_setup.py:") and "token" not in str(line["where"]), (
         "the place, without source or values"
     )
+
+
+def test_people_get_one_line_that_text_of_others_cannot_break() -> None:
+    formatter = TextFormatter(color=False)
+    line = formatter.format(
+        record("tool_failed", tool="x\n\x1b[2Jforged", note=f"token={SECRET}", reason="", servers=["a"])
+    )
+    assert line[8:].startswith("  tool_failed  tool=x  [2Jforged  note=token=[MASKED:") and line.endswith("servers=a")
+    told = record("listening", address="http://x", **{FOR_PEOPLE: "Dashboard: http://x"})
+    assert formatter.format(told).endswith("  Dashboard: http://x") and FOR_PEOPLE not in said(told)
 
 
 def test_long_values_are_cut_and_say_how_long_they_were() -> None:

@@ -1,5 +1,6 @@
-"""Logging: JSON lines on stderr, each with its `service_id` and the fields of the current `log_context`.
+"""Logging on stderr: lines for people on a terminal, otherwise JSON lines.
 
+Each line has its `service_id` (in JSON) and the fields of the current `log_context`.
 Callers log sizes, names and outcomes, never content. Content that gets in through an exception or a library is masked,
 and long values are cut, so that no caller can fill the log.
 """
@@ -10,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from tersely.errors import MaskingFailed
 from tersely.log_context import log_fields
@@ -26,7 +27,16 @@ _ABOUT_THE_STORE = frozenset(
 )
 _DATABASE_LIBRARIES = frozenset({"dbos", "psycopg", "sqlalchemy"})
 
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", "color_message"}
+FOR_PEOPLE = "for_people"
+"""Extra field of a record: what to print instead of its event and fields where people read the log."""
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",
+    FOR_PEOPLE,
+}
 
 
 class JsonFormatter(logging.Formatter):
@@ -42,13 +52,40 @@ class JsonFormatter(logging.Formatter):
             "event": _bounded(record.getMessage()),
             "logger": record.name,
         }
-        given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
-        line |= {name: _bounded(value) for name, value in (log_fields() | given).items() if name not in line}
+        line |= {name: value for name, value in _fields(record).items() if name not in line}
         if record.exc_info and record.exc_info[1]:
             error = record.exc_info[1]
             line["exception"] = _bounded(f"{type(error).__name__}: {error}")
             line["where"] = _last_frames(error)
         return json.dumps(line, ensure_ascii=True, default=str)
+
+
+_COLORS = {"warning": "33", "error": "31", "critical": "31"}
+
+
+class TextFormatter(logging.Formatter):
+    """Lines for people: time, level unless it is info, event, fields."""
+
+    def __init__(self, *, color: bool) -> None:
+        super().__init__()
+        self._color = color
+
+    def format(self, record: logging.LogRecord) -> str:
+        level = record.levelname.lower()
+        if words := getattr(record, FOR_PEOPLE, ""):
+            text = _bounded(str(words))
+        else:
+            fields = {name: value for name, value in _fields(record).items() if value not in (None, "", [], {})}
+            text = _one_line(_bounded(record.getMessage()))
+            text += "".join(f"  {self._styled(f'{name}=', '2')}{_one_line(value)}" for name, value in fields.items())
+        if record.exc_info and record.exc_info[1]:
+            error = record.exc_info[1]
+            text += f"  {_one_line(_bounded(f'{type(error).__name__}: {error}'))} ({_last_frames(error)[-1]})"
+        shown_level = "" if level == "info" else f"{self._styled(level, _COLORS.get(level, '2'))}  "
+        return f"{self._styled(time.strftime('%H:%M:%S', time.localtime(record.created)), '2')}  {shown_level}{text}"
+
+    def _styled(self, text: str, code: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._color else text
 
 
 class RepetitionFilter(logging.Filter):
@@ -94,6 +131,18 @@ def _kind_of(record: logging.LogRecord) -> object:
     return None
 
 
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    """The fields of the context and those of the call, which win; each masked and cut."""
+    given = {name: value for name, value in vars(record).items() if name not in _STANDARD}
+    return {name: _bounded(value) for name, value in (log_fields() | given).items()}
+
+
+def _one_line(value: Any) -> str:
+    """A value without what could move the cursor or forge a line."""
+    shown = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return "".join(char if char.isprintable() else " " for char in shown)
+
+
 def _bounded(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -116,10 +165,22 @@ def _last_frames(error: BaseException) -> list[str]:
     return frames[-8:]
 
 
-def configure_logging(service_id: str, level: str = "info", stream: TextIO | None = None) -> None:
-    """Send all log records to stderr as JSON lines; handlers that libraries installed are removed."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter(service_id))
+def configure_logging(
+    service_id: str,
+    level: str = "info",
+    style: Literal["auto", "json", "text"] = "json",
+    stream: TextIO | None = None,
+) -> None:
+    """Send all log records to stderr; handlers that libraries installed are removed.
+
+    Args:
+        style: `auto`: text if the stream is a terminal, else JSON lines.
+    """
+    stream = stream or sys.stderr
+    is_terminal = stream.isatty()
+    handler = logging.StreamHandler(stream)
+    in_text = style == "text" or (style == "auto" and is_terminal)
+    handler.setFormatter(TextFormatter(color=is_terminal) if in_text else JsonFormatter(service_id))
     handler.addFilter(RepetitionFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

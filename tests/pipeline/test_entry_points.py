@@ -91,6 +91,7 @@ LISTINGS = {"serve tools/list", "gateway tools/list"}
 
 COMMANDS = {
     "condense": "tersely condense",
+    "mask": "mask()",
     "serve": "serve summarize",
     "gateway": "gateway tools/call get",
     "up": "agent: what the model gets of a tool result",

@@ -22,7 +22,11 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 def looked() -> dict[str, tuple[str, str]]:
     answer = CliRunner().invoke(main, ["doctor", "--offline", "--json"])
-    return {one["what"]: (one["verdict"], one["words"]) for one in json.loads(answer.stdout)["findings"]}
+    findings = json.loads(answer.stdout)["findings"]
+    assert all(bool(one["next_step"]) == (one["verdict"] != "fine") for one in findings), (
+        "what to do, for every failure"
+    )
+    return {one["what"]: (one["verdict"], f"{one['words']}. {one['next_step']}") for one in findings}
 
 
 @pytest.fixture
@@ -62,7 +66,7 @@ def test_the_doctor_sees_suspects_other_versions_old_backups_and_a_database_that
     anyio.run(fill, url)
     file = file_of(url)
     if file:
-        assert looked()["backup"] == ("look", "none is known. Make one with: tersely backup FILE")
+        assert looked()["backup"] == ("look", "none is known. Make one: tersely backup FILE")
         old = {"made_at": (datetime.now(UTC) - timedelta(days=9)).isoformat(), "version": "1", "schema": "0003"}
         file.with_name(f"{file.name}.last-backup").write_text(json.dumps({**old, "sessions": 1}))
     found = looked()

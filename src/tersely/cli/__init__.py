@@ -17,6 +17,7 @@ from tersely.cli.doctor import doctor
 from tersely.cli.errors import fail
 from tersely.cli.export import export
 from tersely.cli.gateway import gateway
+from tersely.cli.mask import mask_text
 from tersely.cli.migrate import migrate
 from tersely.cli.read import read
 from tersely.cli.research import research
@@ -38,6 +39,9 @@ class _Commands(click.Group):
             raise SystemExit(outcome if isinstance(outcome, int) else 0)
         except click.exceptions.Abort:
             raise SystemExit(130) from None
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message())
+            raise SystemExit(0) from None
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "tersely"
             fail(f"{error.format_message().rstrip('.')}. See {command} --help.")
@@ -76,6 +80,7 @@ def main() -> None:
 
 for command in (
     condense,
+    mask_text,
     serve,
     gateway,
     up,

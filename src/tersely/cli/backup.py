@@ -57,7 +57,7 @@ def _database(command: str, does: str, how: str = "") -> Path:
     from tersely.settings.model import Settings, find_file
     from tersely.store.sqlite_files import file_of
 
-    url = Settings.load(None, find_file(), sections=("store",)).store.url
+    url = Settings.load(None, find_file(), sections=("store",), here=True).store.url
     file = file_of(url)
     if file is None:
         fail(f"The database is a PostgreSQL. Its own tool {does} everything of tersely, {how}{command}")

@@ -1,4 +1,4 @@
-"""`tersely condense`: condenses a file or standard input."""
+"""`tersely condense`: condenses files or standard input."""
 
 from __future__ import annotations
 
@@ -11,14 +11,20 @@ import click
 
 from tersely.cli.errors import fail
 from tersely.cli.extras import check_extra
+from tersely.cli.inputs import FILES, STDIN, read_inputs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tersely.condensing.account import Account, Runs
     from tersely.condensing.budget import Condensed
 
+WATCH_SECONDS = 0.5
+"""How often --watch looks at the files."""
+
 
 @click.command()
-@click.argument("file", type=click.File("rb"), default="-")
+@FILES
 @click.option(
     "--budget", type=int, default=1000, show_default=True, metavar="TOKENS", help="Maximum size of the result."
 )
@@ -33,45 +39,153 @@ if TYPE_CHECKING:
 @click.option(
     "--no-mask", is_flag=True, help="Leave secrets in the result. Not with --llm: models get masked text only."
 )
+@click.option("--keep", is_flag=True, help="Keep the masked whole; prints the handle for tersely read to stderr.")
+@click.option("--watch", is_flag=True, help="Condense again whenever a file changes, until Ctrl-C.")
 @click.option("--explain", is_flag=True, help="Print the detected kind and what became of each line to stderr.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with text, sizes and omissions.")
 def condense(
-    file: Any, budget: int, focus: str, schema_hint: str, llm: bool, no_mask: bool, explain: bool, as_json: bool
+    files: tuple[str, ...],
+    budget: int,
+    focus: str,
+    schema_hint: str,
+    llm: bool,
+    no_mask: bool,
+    keep: bool,
+    watch: bool,
+    explain: bool,
+    as_json: bool,
 ) -> None:
-    """Condense FILE (or standard input) to a token budget.
+    """Condense FILEs (or standard input) to a token budget.
 
-    Hidden characters are removed and secrets are masked first. Without --llm nothing is sent and nothing is
-    stored: the kind of text (JSON, log, table, page, prose ...) decides how it is shortened, and the focus
-    decides what stays.
+    Hidden characters are removed and secrets are masked first. Without --llm nothing is sent, and without --keep
+    nothing is stored: the kind of text (JSON, log, table, page, prose ...) decides how it is shortened, and the focus
+    decides what stays. Several files share the budget.
 
     \b
     journalctl -u api | tersely condense --budget 800 --focus "why does it restart"
+    tersely condense build.log test.log --focus "what failed" --watch
     tersely condense page.md --schema-hint "people, dates, prices" --explain
     """
     from tersely.condensing.budget import SMALLEST_BUDGET
-    from tersely.text.decoding import decoded
 
-    if file.name == "<stdin>" and sys.stdin.isatty():
-        fail("Nothing to condense. Name a file, or pipe text in: journalctl -u api | tersely condense --budget 800")
-    text = decoded(file.read())
     if budget < SMALLEST_BUDGET:
         fail(f"--budget {budget} is too small: at least {SMALLEST_BUDGET} tokens are needed for anything readable.")
-    if llm and no_mask:
-        fail("--no-mask and --llm exclude each other: a model gets masked text only.")
+    if no_mask and (llm or keep):
+        other = "--llm exclude each other: a model gets" if llm else "--keep exclude each other: the store gets"
+        fail(f"--no-mask and {other} masked text only.")
+    if watch and (not files or STDIN in files):
+        fail("--watch needs files: standard input does not change once it is read.")
+
+    def condense_one(text: str, tokens: int) -> Condensed:
+        if llm:
+            return _summarize(text, tokens, focus, schema_hint)
+        return _condense(text, tokens, schema_hint or focus, not no_mask)
+
+    def condense_all() -> None:
+        texts = read_inputs(files, verb="condense", example="journalctl -u api | tersely condense --budget 800")
+        _condense_inputs(texts, budget, condense_one, keep=keep, explain=explain, as_json=as_json)
+
+    if watch:
+        _watch(files, condense_all)
+    condense_all()
+
+
+def _condense_inputs(
+    texts: Sequence[tuple[str, str]],
+    budget: int,
+    condense_one: Callable[[str, int], Condensed],
+    *,
+    keep: bool,
+    explain: bool,
+    as_json: bool,
+) -> None:
+    from tersely.pipeline.several import condense_several
+
     began = time.perf_counter()
-    condensed = (
-        _summarize(text, budget, focus, schema_hint)
-        if llm
-        else _condense(text, budget, schema_hint or focus, not no_mask)
-    )
+    several = condense_several(texts, budget, condense_one) if len(texts) > 1 else None
+    parts = several.parts if several else [(texts[0][0], condense_one(texts[0][1], budget))]
     seconds = time.perf_counter() - began
+    handles = _keep(texts) if keep else []
     if as_json:
-        click.echo(json.dumps(_as_json(condensed, seconds), ensure_ascii=False))
+        documents = [_as_json(condensed, seconds) for _, condensed in parts]
+        for document, handle in zip(documents, handles, strict=False):
+            document["handle"] = handle
+        if several:
+            documents = [{"file": name, **document} for (name, _), document in zip(parts, documents, strict=True)]
+            sizes = {"tokens_before": several.tokens_before, "tokens_after": several.tokens_after}
+            documents = [{"text": several.text, **sizes, "files": documents}]
+        click.echo(json.dumps(documents[0], ensure_ascii=False))
         return
-    click.echo(condensed.text, nl=not condensed.text.endswith("\n"))
-    if explain:
-        _explain(condensed)
-    click.secho(_closing_line(condensed, seconds), dim=True, err=True)
+    text = several.text if several else parts[0][1].text
+    click.echo(text, nl=not text.endswith("\n"))
+    for number, (name, condensed) in enumerate(parts):
+        if explain:
+            _explain(condensed)
+        named = f"{name}: " if several else ""
+        kept = f" · whole: tersely read {handles[number]}" if handles else ""
+        click.secho(f"{named}{_closing_line(condensed, seconds)}{kept}", dim=True, err=True)
+
+
+def _watch(files: Sequence[str], condense_all: Callable[[], None]) -> None:
+    """Call the function now and after every change of a file; a file that is being replaced may be missing."""
+    from pathlib import Path
+
+    from tersely.errors import TerselyError
+
+    def stamps() -> list[tuple[int, int, int]] | None:
+        try:
+            return [(stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in (Path(name).stat() for name in files)]
+        except FileNotFoundError:
+            return None
+
+    seen: list[tuple[int, int, int]] | None = None
+    while True:
+        current = stamps()
+        if current is not None and current != seen:
+            seen = current
+            if sys.stdout.isatty():
+                click.clear()
+            try:
+                condense_all()
+            except (TerselyError, OSError) as error:
+                click.echo(f"tersely: {error}", err=True)
+            sys.stdout.flush()
+        time.sleep(WATCH_SECONDS)
+
+
+def _keep(texts: Sequence[tuple[str, str]]) -> list[str]:
+    """Keep each text, cleaned and masked, for the user who runs this; return the handles."""
+    from datetime import UTC, datetime
+
+    import anyio
+
+    from tersely.app.summarizer import kept_results
+    from tersely.masking.mask import Masker
+    from tersely.pipeline.admit import admit_text
+    from tersely.results.kept import user_scope
+    from tersely.settings.model import Settings, find_file
+    from tersely.store.results import Origin
+
+    settings = Settings.load(None, find_file(), sections=("store",), here=True)
+    masker = Masker()
+
+    async def run() -> list[str]:
+        async with kept_results(settings) as kept:
+            return [
+                await kept.keep(
+                    admit_text(text, masker),
+                    scope=user_scope(),
+                    origin=Origin(
+                        server="",
+                        tool="condense",
+                        arguments={"file": str(masker.mask(name))},
+                        called_at=datetime.now(UTC),
+                    ),
+                )
+                for name, text in texts
+            ]
+
+    return anyio.run(run)
 
 
 def _condense(text: str, budget: int, focus: str, mask: bool) -> Condensed:
@@ -90,7 +204,7 @@ def _summarize(text: str, budget: int, focus: str, schema_hint: str) -> Condense
     from tersely.app.summarizer import summarizer_app
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
-    settings = Settings.load(None, find_file(), sections=SUMMARIZING)
+    settings = Settings.load(None, find_file(), sections=SUMMARIZING, here=True)
     if not settings.summarizing():
         fail(f"--llm needs a model: set {settings.model.missing()}. Without --llm no model is needed.")
 

@@ -115,11 +115,13 @@ def _with_servers(starter: str, servers: dict[str, Any]) -> str:
 def check(given: Path | None) -> None:
     """List every mistake with its file and line, or what was configured."""
     from tersely.errors import ConfigError
-    from tersely.settings.model import find_file, load_with_sources
+    from tersely.settings.environment import settings_environment
+    from tersely.settings.model import env_folder, find_file, load_with_sources
 
     file = find_file(given)
     try:
-        settings, gathered = load_with_sources(None, file)
+        environment = settings_environment(env_folder(file, here=True))
+        settings, gathered = load_with_sources(environment, file)
     except ConfigError as error:
         mistakes = str(error).splitlines()
         for mistake in mistakes:
@@ -128,6 +130,10 @@ def check(given: Path | None) -> None:
         click.secho(f"{_count(len(mistakes), 'mistake')}.", fg="red", err=True)
         raise SystemExit(2) from None
     click.echo(f"{click.style('✓', fg='green')} {f'{file} is valid' if file else 'No file; the environment is valid'}.")
+    if environment.file:
+        lines = ", ".join(map(str, environment.skipped))
+        skipped = f"; not read as NAME=value: line {lines}" if lines else ""
+        click.echo(f"  {_count(len(environment.from_file), 'variable')} of {environment.file}{skipped}")
     for title, entries in _overview(settings, gathered):
         click.echo()
         click.secho(title, bold=True)
@@ -238,7 +244,7 @@ def show(given: Path | None, everything: bool, as_json: bool) -> None:
     from tersely.settings.files import dotted
     from tersely.settings.model import find_file, load_with_sources
 
-    settings, gathered = load_with_sources(None, find_file(given))
+    settings, gathered = load_with_sources(None, find_file(given), here=True)
     maps = {name for name, value in settings if isinstance(value, dict)}
     rows = [row for row in _leaves(settings, gathered, ()) if everything or row[2] != BUILT_IN or row[0][0] not in maps]
     if as_json:

@@ -14,6 +14,8 @@ from tersely.cli.extras import check_extra
 from tersely.cli.up import CONFIG
 
 if TYPE_CHECKING:
+    from tersely.errors import LLMError
+    from tersely.llm.providers import ProviderOptions
     from tersely.settings.model import Settings
 
 MODEL_SECONDS = 30.0
@@ -33,6 +35,8 @@ class CheckOutcome:
     what: str
     verdict: Verdict
     words: str
+    next_step: str = ""
+    """What to do about it; every outcome but a fine one has one."""
 
 
 @click.command()
@@ -43,7 +47,8 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     """Check that tersely up can run here.
 
     Checks configuration, disk, database, other workers, suspects, the last backup, port, models (one short call each)
-    and MCP servers (one connection each). Changes nothing. Exit code 1 when a check fails.
+    and MCP servers (one connection each), and says what to do about each failure. Changes nothing. Exit code 1 when a
+    check fails.
     """
     check_extra("doctor")
 
@@ -61,6 +66,8 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
             if not as_json:
                 mark, color = _MARKS[finding.verdict]
                 click.echo(f"{click.style(mark, fg=color)} {finding.what:<18} {finding.words}")
+                if finding.next_step:
+                    click.echo(f"{'':<20} {click.style('→', fg=color)} {finding.next_step}")
 
     anyio.run(run_checks)
     ok = all(finding.verdict != "wrong" for finding in findings)
@@ -71,19 +78,19 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
 
 async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutcome]:
     import platform
-    import sys
 
     from tersely.errors import ConfigError
     from tersely.settings.model import Settings, find_file
     from tersely.web.version import VERSION
 
     where = f"tersely {VERSION} on Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-    yield CheckOutcome("program", "fine" if sys.version_info >= (3, 11) else "wrong", where)
+    yield CheckOutcome("program", "fine", where)
     found = find_file(file)
     try:
-        settings = Settings.load(file=found)
+        settings = Settings.load(file=found, here=True)
     except ConfigError as error:
-        yield CheckOutcome("configuration", "wrong", str(error))
+        shown = "tersely config check" + (f" --config {file}" if file else "")
+        yield CheckOutcome("configuration", "wrong", str(error), f"Correct these lines, then run: {shown}")
         return
     yield CheckOutcome("configuration", "fine", f"{found}" if found else "no file; every setting has a default")
     yield _disk(settings)
@@ -94,7 +101,7 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutc
         yield await _model(settings, name, offline)
     if not settings.llm_providers:
         yield CheckOutcome(
-            "model", "look", f"none: agents only call read-only tools. Set {settings.model.missing()} for one"
+            "model", "look", "none: agents only call read-only tools", f"For one, set {settings.model.missing()}."
         )
     async for finding in _servers(settings, offline):
         yield finding
@@ -110,14 +117,17 @@ def _disk(settings: Settings) -> CheckOutcome:
     folder = file.parent if file else settings.store.data_dir.expanduser()
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        return CheckOutcome("disk", "wrong", f"{existing} is not writable. Set TERSELY_DATA_DIR to a folder that is")
+        return CheckOutcome(
+            "disk", "wrong", f"{existing} is not writable", "Set TERSELY_DATA_DIR to a folder that is writable."
+        )
     free = shutil.disk_usage(existing).free
     space = f"{folder}, {free / 2**30:,.1f} GiB free"
     if free < LOW_DISK_BYTES:
         return CheckOutcome(
             "disk",
             "wrong" if free < MIN_DISK_BYTES else "look",
-            f"{space}: kept results may need more (TERSELY_KEEP_MB)",
+            f"{space}: kept results may need more",
+            "Free some space, move TERSELY_DATA_DIR, or keep less: TERSELY_KEEP_MB, TERSELY_KEEP_DAYS.",
         )
     return CheckOutcome("disk", "fine", space)
 
@@ -151,15 +161,21 @@ async def _database(settings: Settings) -> AsyncIterator[CheckOutcome]:
             read_only = await overview.why_read_only(database)
             is_pooled = not database.is_sqlite and not await can_lock(database)
     except TerselyError as error:
-        yield CheckOutcome("database", "wrong", str(error))
+        step = (
+            "Check TERSELY_DATA_DIR; another version may have written it. A backup: tersely restore FILE."
+            if file
+            else "Check TERSELY_DATABASE_URL and that the server is up; for an old schema run: tersely migrate"
+        )
+        yield CheckOutcome("database", "wrong", str(error), step)
         return
     waiting = sessions.get("pending", 0)
     state = f"{'SQLite' if file else 'PostgreSQL'}, schema {SCHEMA}{f', {waiting:,} alerts waiting' if waiting else ''}"
     if read_only:
-        yield CheckOutcome("database", "wrong", f"{state}; it cannot be written: {read_only}")
+        step = "Make its file and folder writable." if file else "Connect to the primary, as a user who may write."
+        yield CheckOutcome("database", "wrong", f"{state}; it cannot be written: {read_only}", step)
     elif clock_difference > MAX_CLOCK_DIFFERENCE:
         words = f"{state}; its clock differs from ours by {clock_difference:,.0f} s, so shown times will be off"
-        yield CheckOutcome("database", "look", words)
+        yield CheckOutcome("database", "look", words, "Synchronise both clocks (NTP).")
     else:
         yield CheckOutcome("database", "fine", state)
     yield _takeover(settings, is_sqlite=file is not None, is_pooled=is_pooled)
@@ -177,7 +193,8 @@ def _takeover(settings: Settings, *, is_sqlite: bool, is_pooled: bool) -> CheckO
         "takeover",
         "look",
         f"PostgreSQL is behind a connection pooler, so sessions of a dead worker are resumed after its lease "
-        f"({settings.queue.lease:g} s) instead of a second or two. Connect to PostgreSQL directly for that",
+        f"({settings.queue.lease:g} s) instead of a second or two",
+        "Connect to PostgreSQL directly in TERSELY_DATABASE_URL.",
     )
 
 
@@ -186,7 +203,10 @@ def _versions(running: Collection[str]) -> CheckOutcome:
 
     if others := sorted(set(running) - {VERSION}):
         return CheckOutcome(
-            "versions", "look", f"workers of tersely {', '.join(others)} are running, this is {VERSION}"
+            "versions",
+            "look",
+            f"workers of tersely {', '.join(others)} are running, this is {VERSION}",
+            "Update them, too, unless an update is under way.",
         )
     return CheckOutcome("versions", "fine", "no worker of another version is running")
 
@@ -197,8 +217,9 @@ def _suspects(suspects: int) -> CheckOutcome:
     return CheckOutcome(
         "suspects",
         "look",
-        f"{suspects:,} open {'session is' if suspects == 1 else 'sessions are'} suspected of crashing workers. Each is "
-        "tried in a process of its own; look for session_suspected in the log",
+        f"{suspects:,} open {'session is' if suspects == 1 else 'sessions are'} suspected of crashing workers; each is "
+        "tried in a process of its own",
+        "Look for session_suspected in the log of the workers.",
     )
 
 
@@ -211,10 +232,12 @@ def _backup(file: Path | None, sessions: int) -> CheckOutcome:
         return CheckOutcome("backup", "fine", "not checked: pg_dump backs up PostgreSQL (see tersely backup --help)")
     if (last := last_backup(file)) is None:
         verdict: Verdict = "look" if sessions else "fine"
-        return CheckOutcome("backup", verdict, "none is known. Make one with: tersely backup FILE")
-    days = (datetime.now(UTC) - last.made_at).days
+        step = "Make one: tersely backup FILE" if sessions else ""
+        return CheckOutcome("backup", verdict, "none is known", step)
+    is_old = (datetime.now(UTC) - last.made_at).days >= OLD_BACKUP_DAYS
+    words = f"the last one is of {last.made_at:%Y-%m-%d %H:%M} UTC"
     return CheckOutcome(
-        "backup", "look" if days >= OLD_BACKUP_DAYS else "fine", f"the last one is of {last.made_at:%Y-%m-%d %H:%M} UTC"
+        "backup", "look" if is_old else "fine", words, "Make a new one: tersely backup FILE" if is_old else ""
     )
 
 
@@ -229,7 +252,7 @@ def _port(settings: Settings) -> CheckOutcome:
     try:
         build_authenticator(settings, host)
     except ConfigError as error:
-        return CheckOutcome("address", "wrong", str(error))
+        return CheckOutcome("address", "wrong", str(error), "Make a token with: tersely config token NAME")
     try:
         listen(host, port).close()
     except OSError as error:
@@ -238,7 +261,10 @@ def _port(settings: Settings) -> CheckOutcome:
             return CheckOutcome("address", "fine", f"http://{host}:{port}, tersely {version} is running there")
         except (httpx2.HTTPError, httpx2.InvalidURL, ValueError, KeyError, TypeError):
             return CheckOutcome(
-                "address", "wrong", f"{host}:{port} cannot be used: {error.strerror}. Choose another port: TERSELY_PORT"
+                "address",
+                "wrong",
+                f"{host}:{port} cannot be used: {error.strerror}",
+                "Choose another port (TERSELY_PORT, or --port), or an address of this machine (TERSELY_HOST).",
             )
     return CheckOutcome("address", "fine", f"http://{host}:{port} is free")
 
@@ -254,7 +280,9 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     options = settings.llm_providers[name]
     check, model = f"model {name}", f"{options.type} {options.model}"
     if options.needs_key:
-        return CheckOutcome(check, "look", f"{model} has no key, so it was not called")
+        return CheckOutcome(
+            check, "look", f"{model} has no key, so it was not called", f"Set llm_providers.{name}.api_key."
+        )
     if offline:
         return CheckOutcome(check, "fine", f"{model}, not called")
     llm = build_llm(settings.specs(name), retry_policy=RetryPolicy(delays=()))
@@ -263,9 +291,10 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
         with anyio.fail_after(MODEL_SECONDS):
             answer = await llm.complete([Message("user", own_words("Say: ok"))], max_tokens=64)
     except TimeoutError:
-        return CheckOutcome(check, "wrong", f"{model} did not answer within {MODEL_SECONDS:.0f} s")
+        words = f"{model} did not answer within {MODEL_SECONDS:.0f} s"
+        return CheckOutcome(check, "wrong", words, f"Try again; check {_place_of(options)} and HTTPS_PROXY.")
     except LLMError as error:
-        return CheckOutcome(check, "wrong", str(error))
+        return CheckOutcome(check, "wrong", str(error), _model_step(error, name, _place_of(options)))
     finally:
         await llm.aclose()
     took = anyio.current_time() - began
@@ -273,7 +302,22 @@ async def _model(settings: Settings, name: str, offline: bool) -> CheckOutcome:
     return CheckOutcome(check, "fine", f"{model} answered in {took:.1f} s, window {llm.window:,} tokens{price}")
 
 
+def _place_of(options: ProviderOptions) -> str:
+    return f"that {options.base_url} is right and up" if not options.uses_default_url else "the network"
+
+
+def _model_step(error: LLMError, name: str, place: str) -> str:
+    from tersely.errors import LLMMisconfigured, LLMOutOfQuota
+
+    if isinstance(error, LLMMisconfigured):
+        return f"Check key and model of llm_providers.{name}, or OPENROUTER_API_KEY and LLM_MODEL."
+    if isinstance(error, LLMOutOfQuota):
+        return "Raise the quota or budget at the provider, or name another provider."
+    return f"Try again; check {place}, and the provider's status."
+
+
 async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutcome]:
+    from tersely.cli.next_steps import next_step
     from tersely.mcp.registry import registered
     from tersely.settings.environment import process_environment
 
@@ -281,7 +325,8 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutc
         yield CheckOutcome(
             "servers",
             "look",
-            "none: agents have no tools. Declare servers under mcp_servers, or: tersely config init --from FILE",
+            "none: agents have no tools",
+            "Declare servers under mcp_servers, or copy those of your MCP client: tersely config init --from FILE",
         )
         return
     if offline:
@@ -296,6 +341,9 @@ async def _servers(settings: Settings, offline: bool) -> AsyncIterator[CheckOutc
             words = f"{status.tools} tools" if is_ready else f"{status.state}: {status.last_error or 'no answer yet'}"
             if status.refused:
                 words += f"; refused tools: {'; '.join(status.refused[:3])}"
-            findings.append(CheckOutcome(f"server {status.name}", "fine" if is_ready else "wrong", words))
+            options = settings.mcp_servers[status.name]
+            is_starting = status.state == "starting"
+            step = "" if is_ready else next_step(status.name, options, status.last_error, is_starting=is_starting)
+            findings.append(CheckOutcome(f"server {status.name}", "fine" if is_ready else "wrong", words, step))
     for finding in findings:
         yield finding

@@ -100,7 +100,7 @@ def gateway(
 
     def load() -> tuple[Settings, tuple[Server, ...]]:
         servers = upstream_servers(ctx.meta[COMMAND], **upstreams)
-        settings = Settings.load(None, file, sections=GATEWAY, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
+        settings = Settings.load(None, file, sections=GATEWAY, here=http, TERSELY_HOST=host, TERSELY_GATEWAY_PORT=port)
         check_providers(servers, settings.llm_providers)
         return settings, servers
 
@@ -141,7 +141,7 @@ def _run(
     from tersely.servers.gateway import serving
     from tersely.servers.gateway.reload import reloading
 
-    configure_logging(serving.SERVICE_ID, settings.log_level)
+    configure_logging(serving.SERVICE_ID, settings.log_level, settings.log_format)
     logger = logging.getLogger("tersely.gateway")
 
     def announce(address: str) -> None:

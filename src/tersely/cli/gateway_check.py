@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import click
 
 from tersely.cli.extras import check_extra
+from tersely.cli.next_steps import next_step
 from tersely.cli.upstreams import UpstreamOptions, check_providers, upstream_options, upstream_servers
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def check(command: tuple[str, ...], as_json: bool, accept: bool, **given: Unpack
     from tersely.settings.model import GATEWAY, Settings, find_file
 
     servers = upstream_servers(command, **given)
-    settings = Settings.load(None, find_file(), sections=GATEWAY)
+    settings = Settings.load(None, find_file(), sections=GATEWAY, here=True)
     check_providers(servers, settings.llm_providers)
     # The report contains failures; log lines between its lines would repeat them.
     logging.getLogger("tersely").addHandler(logging.NullHandler())
@@ -97,10 +98,10 @@ async def check_servers(
             while connection.status().state == "starting":
                 with anyio.move_on_after(_PROGRESS_SECONDS):
                     await connection.settled()
-                if connection.status().state == "starting":
+                waiting = perf_counter() - began
+                if connection.status().state == "starting" and waiting >= _PROGRESS_SECONDS:
                     said = f": {_printable(connection.progress, 100)}" if connection.progress else ""
-                    waited = f"{perf_counter() - began:.0f} s"
-                    click.echo(f"{connection.name} is still starting, for {waited}{said}", err=True)
+                    click.echo(f"{connection.name} is still starting, for {waiting:.0f} s{said}", err=True)
         took[connection.name] = perf_counter() - began
         if connection.status().state == "ready":
             trips[connection.name] = await _round_trip(connection)
@@ -177,6 +178,7 @@ def _server(
         "name": connection.name,
         "state": "ready" if is_ready else "starting" if is_starting else "failed",
         "reason": reason,
+        "next_step": "" if is_ready else next_step(connection.name, options, reason, is_starting=is_starting),
         "reached_by": _target(options),
         "protocol": status.protocol,
         "server": dict(status.server_info),
@@ -260,6 +262,7 @@ def _show_server(console: Any, server: Mapping[str, Any]) -> None:
     console.print(head + Text(f"  {_printable(server['reached_by'], 100)}", style="dim"))
     if not is_ready:
         console.print(Text(f"  {_printable(server['reason'], 600)}", style="red"))
+        console.print(Text(f"  → {_printable(server['next_step'], 600)}"))
         return
     info, latency = server["server"], server["latency_ms"]
     who = " ".join(_printable(str(info[part]), 40) for part in ("name", "version") if info.get(part))

@@ -23,7 +23,7 @@ def migrate() -> None:
                 await record(database, shell_entry("migrate", f"{before or 'no schema'} to {now}"))
         return before, now
 
-    settings = Settings.load(None, find_file(), sections=("store",))
+    settings = Settings.load(None, find_file(), sections=("store",), here=True)
     before, now = anyio.run(recorded, settings.store.url)
     if before == now:
         click.echo(f"The database already has schema {now}.")

@@ -75,7 +75,7 @@ def read(
     from tersely.results.kept import user_scope
     from tersely.settings.model import Settings, find_file
 
-    settings = Settings.load(None, find_file(), sections=("store",))
+    settings = Settings.load(None, find_file(), sections=("store",), here=True)
     scope = scope or user_scope()
     if not handle:
         anyio.run(_list_kept, settings, scope, as_json)

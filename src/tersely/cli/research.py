@@ -94,6 +94,7 @@ def research(
 
     settings = Settings.load(
         file=find_file(file),
+        here=True,
         TERSELY_RESEARCH_PAGES=pages,
         TERSELY_RESEARCH_MAX_TOKENS=max_tokens,
         TERSELY_RESEARCH_MAX_PRICE=max_price,
@@ -183,7 +184,7 @@ def _run(
 
     from tersely.logging_setup import configure_logging
 
-    configure_logging("tersely", "error")
+    configure_logging("tersely", "error", settings.log_format)
     console = Console(highlight=False, stderr=True, quiet=quiet)
     try:
         result, reason = anyio.run(_research, settings, data, fresh, console, hooks)
@@ -248,7 +249,9 @@ async def _research(
         async with sessions.database.reading() as db:
             session = await rows.find(db, session_id)
         if session.status != "completed":
-            return None, session.reason or f"The session ended as {session.status}."
+            # The timeline ends with the reason.
+            reason = session.reason if console.quiet or not session.reason else ""
+            return None, reason or f"The research {session.status}. The same command tries again."
         return await result_of(sessions.kept, session), "The result could not be kept; --fresh starts again."
 
 

@@ -40,7 +40,9 @@ def serve(host: str | None, port: int | None, config: Path | None, stdio: bool) 
 
     from tersely.settings.model import SUMMARIZING, Settings, find_file
 
-    settings = Settings.load(None, find_file(config), sections=SUMMARIZING, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port)
+    settings = Settings.load(
+        None, find_file(config), sections=SUMMARIZING, here=True, TERSELY_HOST=host, MCP_SUMMARIZER_PORT=port
+    )
     try:
         _serve(settings, stdio=stdio)
     except OSError as error:
@@ -61,12 +63,12 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
     from tersely.cpu.run import cpu_workers
     from tersely.http.auth import is_loopback, refuse_open
     from tersely.http.listen import serve_http
-    from tersely.logging_setup import configure_logging
+    from tersely.logging_setup import FOR_PEOPLE, configure_logging
     from tersely.results.kept import user_scope
     from tersely.servers.http_app import build_fastmcp_app
     from tersely.servers.summarizer import SERVICE_ID, build_summarizer_server
 
-    configure_logging(SERVICE_ID, settings.log_level)
+    configure_logging(SERVICE_ID, settings.log_level, settings.log_format)
     logger = logging.getLogger("tersely.serve")
     options = settings.summarizer
 
@@ -83,11 +85,17 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
         if not models:
             logger.warning(
                 "no_model_configured",
-                extra={"consequence": "texts are condensed structurally", "set": settings.model.missing()},
+                extra={
+                    "consequence": "texts are condensed structurally",
+                    "set": settings.model.missing(),
+                    FOR_PEOPLE: f"No model: texts are condensed structurally. For one, set {settings.model.missing()}.",
+                },
             )
         if not stdio and settings.allow_open and not options.token and not is_loopback(options.host):
             logger.warning("open_to_the_network", extra={"host": options.host, "set": "TERSELY_TOKEN"})
-        logger.info("listening", extra={"address": address, "model": models[0] if models else None})
+        words = f"MCP at {address}   tools: summarize, summarize_for_extraction   Ctrl-C stops it."
+        extra = {"address": address, "model": models[0] if models else None, FOR_PEOPLE: words}
+        logger.info("listening", extra=extra)
 
     # Kept results belong to the user who runs this process; only callers on this machine may pass their handles.
     scope = user_scope() if stdio or is_loopback(options.host) else None

@@ -41,7 +41,7 @@ def stats(since: str, as_json: bool) -> None:
 
     today = datetime.now(UTC).date()
     first = _day(since, today)
-    uses = anyio.run(_read_uses, Settings.load(None, find_file(), sections=("store",)), first)
+    uses = anyio.run(_read_uses, Settings.load(None, find_file(), sections=("store",), here=True), first)
     report = summary(uses, today, first)
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))

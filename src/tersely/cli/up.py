@@ -51,7 +51,7 @@ def up(hooks: Hooks, host: str | None, port: int | None, file: Path | None) -> N
     from tersely.settings.model import Settings, find_file
 
     file = find_file(file)
-    settings = Settings.load(file=file, TERSELY_HOST=host, TERSELY_PORT=port)
+    settings = Settings.load(file=file, here=True, TERSELY_HOST=host, TERSELY_PORT=port)
     try:
         _run(settings, _serve, hooks, _child_command(hooks, file))
     except OSError as error:
@@ -73,7 +73,7 @@ def work(hooks: Hooks, file: Path | None) -> None:
     from tersely.settings.model import Settings, find_file
 
     file = find_file(file)
-    settings = Settings.load(file=file)
+    settings = Settings.load(file=file, here=True)
     if settings.store.url.startswith("sqlite"):
         fail(
             "tersely work needs the PostgreSQL of tersely up: set TERSELY_DATABASE_URL. With SQLite, tersely up runs "
@@ -103,7 +103,7 @@ def suspects(hooks: Hooks, file: Path | None, name: str) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    _run(Settings.load(file=find_file(file)), _work_on_suspects, hooks, name)
+    _run(Settings.load(file=find_file(file), here=True), _work_on_suspects, hooks, name)
 
 
 def _child_command(hooks: Hooks, file: Path | None) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def _run(settings: Settings, work: Callable[..., Awaitable[None]], *arguments: o
     from tersely.cpu.run import cpu_workers
     from tersely.logging_setup import configure_logging
 
-    configure_logging("tersely", settings.log_level)
+    configure_logging("tersely", settings.log_level, settings.log_format)
 
     async def run() -> None:
         async with cpu_workers(settings.cpu_workers):
@@ -143,6 +143,7 @@ async def _serve(settings: Settings, hooks: Hooks, child_command: Sequence[str])
 
     from tersely.app.sessions import sessions_app
     from tersely.http.listen import listen, serve_http
+    from tersely.logging_setup import FOR_PEOPLE
     from tersely.store.keys import LOGIN_COOKIES, shared_key
     from tersely.web.app import build_web_app
     from tersely.web.auth import build_authenticator
@@ -162,6 +163,7 @@ async def _serve(settings: Settings, hooks: Hooks, child_command: Sequence[str])
                 "chains": sorted(settings.chains),
                 "servers": sorted(settings.mcp_servers),
                 "model": settings.defaults.llm_provider,
+                FOR_PEOPLE: f"Dashboard: {address}   API: {address}/docs   Ctrl-C stops it.",
             },
         )
 

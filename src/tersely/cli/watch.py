@@ -19,7 +19,7 @@ def _local_url() -> str:
     from tersely.settings.model import Settings, find_file
 
     try:
-        up = Settings.load(None, find_file(), sections=("up",)).up
+        up = Settings.load(None, find_file(), sections=("up",), here=True).up
     except ConfigError:
         return "http://127.0.0.1:8010"  # `tersely up` reports the mistake; this command may not need the file.
     host = "127.0.0.1" if up.host in ("0.0.0.0", "::", "") else up.host
@@ -164,5 +164,9 @@ def error_message(response: Any) -> str:
         error = response.json()["error"]
     except (ValueError, KeyError, TypeError):
         return f"The server answered with status {response.status_code}; it may not be tersely up."
-    details = "".join(f"\n  {detail['field']}: {detail['message']}" for detail in error.get("details", []))
+    details = "".join(
+        f"\n  {detail['field']}: {detail['message']}"
+        for detail in error.get("details", [])
+        if detail["message"].rstrip(".") not in error["message"]
+    )
     return f"{error['message']}{details}"

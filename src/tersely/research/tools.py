@@ -70,12 +70,14 @@ class ResearchTools:
             (crawl, "reads a page by its address", "crawl_tool"),
         ):
             if tool is None:
-                available = ", ".join(one.dotted for one in tools) or "none"
-                unreachable = [status.name for status in registry.statuses() if status.state != "ready"]
-                down = f" Not reachable: {', '.join(unreachable)}." if unreachable else ""
-                raise InputError(
-                    f"No tool {does}. There are: {available}.{down} Name one as research.{setting} (server.tool)."
-                )
+                available = f" There are: {', '.join(one.dotted for one in tools)}." if tools else ""
+                down = [status for status in registry.statuses() if status.state != "ready"]
+                if down:
+                    why = " ".join(status.last_error or f"Server {status.name!r} is still starting." for status in down)
+                    raise InputError(
+                        f"No tool {does}, because a server is missing. {why}{available} Start it and try again."
+                    )
+                raise InputError(f"No tool {does}.{available} Name one as research.{setting} (server.tool).")
         assert search and crawl
         return cls(search=search, crawl=crawl, summarize=summarize)
 

@@ -23,7 +23,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
-from tersely.settings.environment import process_environment
+from tersely.settings.environment import settings_environment
 
 Key = tuple[str | int, ...]
 
@@ -116,7 +116,7 @@ def read_servers(path: Path, environment: Mapping[str, str] | None = None) -> tu
     document = read_document(path)
     problems = ConfigProblems(document)
     section = _section(document, problems)
-    environment = process_environment() if environment is None else environment
+    environment = settings_environment(path.absolute().parent) if environment is None else environment
     servers = servers_in(section, environment, problems) if section else ()
     problems.raise_if_any()
     return servers
@@ -206,7 +206,7 @@ def _checked(
             )
             place = (*key, *moved)
             # A union reports an error for each of its types; one is enough.
-            if place in reported or problems.needs_variable(place):
+            if place in reported or (error["type"] != "extra_forbidden" and problems.needs_variable(place)):
                 continue
             reported.add(place)
             if inner == ("envFile",):
@@ -330,6 +330,7 @@ def _filled(text: str, key: Key, environment: Mapping[str, str], problems: Confi
             pieces.append(_filled(inner[variable.end() :], key, environment, problems))
         else:
             problems.unset.add(key)
+            pieces.append(text[start:at])  # So that a key that is not a setting is reported, too.
             close = difflib.get_close_matches(variable[1], list(environment), n=1, cutoff=0.8)
             hint = f" ({close[0]} is set; did you mean that?)" if close and close[0] != variable[1] else ""
             problems.add(

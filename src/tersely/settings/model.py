@@ -35,7 +35,7 @@ from tersely.mcp.logins import LOGINS_FOLDER, LoginStorage, LoginStore
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
-from tersely.settings.environment import process_environment
+from tersely.settings.environment import process_environment, settings_environment
 from tersely.settings.names import check_names, complete
 from tersely.settings.sources import SettingsTree, gather
 
@@ -498,6 +498,9 @@ class Settings(BaseModel):
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Field(alias="TERSELY_LOG_LEVEL")] = "info"
     """Log level; logs go to stderr."""
 
+    log_format: Annotated[Literal["auto", "json", "text"], Field(alias="TERSELY_LOG_FORMAT")] = "auto"
+    """`json`: one object per line. `text`: for people. `auto`: `text` if stderr is a terminal, else `json`."""
+
     @classmethod
     def load(
         cls,
@@ -505,19 +508,23 @@ class Settings(BaseModel):
         file: Path | None = None,
         *,
         sections: Collection[str] | None = None,
+        here: bool = False,
         **overrides: object,
     ) -> "Settings":
         """Read the file, then the environment, then `overrides` from the command line; later ones win.
 
         Args:
+            environment: None: that of the process, and the `.env` beside the file.
             file: As returned by `find_file()`; None: no file.
+            here: Without a file, read `.env` in the current folder. As for `find_file()`: not where another program
+                chose the folder.
             sections: The sections of the file to read; errors in the others are ignored. None: all.
             overrides: By variable name; None = not given.
 
         Raises:
             ConfigError: Lists every wrong setting, where it was written, what is wrong and what is valid.
         """
-        return load_with_sources(environment, file, sections=sections, **overrides)[0]
+        return load_with_sources(environment, file, sections=sections, here=here, **overrides)[0]
 
     @property
     def servers(self) -> tuple[Server, ...]:
@@ -540,7 +547,17 @@ class Settings(BaseModel):
 
 FILE_NAME = "tersely.yaml"
 
-SUMMARIZING = ("model", "llm_providers", "defaults", "summarizer", "store", "allow_open", "cpu_workers", "log_level")
+SUMMARIZING = (
+    "model",
+    "llm_providers",
+    "defaults",
+    "summarizer",
+    "store",
+    "allow_open",
+    "cpu_workers",
+    "log_level",
+    "log_format",
+)
 """Sections that the summarizer reads."""
 
 GATEWAY = (*SUMMARIZING, "gateway", "auth")
@@ -564,6 +581,11 @@ def find_file(
     return next((path for path in (Path(FILE_NAME), user_file())[not here :] if path.is_file()), None)
 
 
+def env_folder(file: Path | None, *, here: bool) -> Path | None:
+    """The folder whose `.env` is read: that of the configuration file, or the current one if `here`."""
+    return file.absolute().parent if file else Path.cwd() if here else None
+
+
 def user_file() -> Path:
     return Path(platformdirs.user_config_dir("tersely", appauthor=False)) / FILE_NAME
 
@@ -573,12 +595,15 @@ def load_with_sources(
     file: Path | None = None,
     *,
     sections: Collection[str] | None = None,
+    here: bool = False,
     **overrides: object,
 ) -> tuple[Settings, SettingsTree]:
     """As `Settings.load`, with the source of each value."""
+    if environment is None:
+        environment = settings_environment(env_folder(file, here=here))
     tree, servers = gather(
         Settings,
-        environment=process_environment() if environment is None else environment,
+        environment=environment,
         file=file,
         overrides=overrides,
         sections=sections,

@@ -13,6 +13,7 @@ from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server
+from tersely.settings.environment import SettingsEnvironment
 from tersely.settings.files import (
     ConfigProblems,
     Document,
@@ -25,7 +26,7 @@ from tersely.settings.files import (
     servers_in,
 )
 
-Place = Literal["file", "environment", "command line", "derived"]
+Place = Literal["file", "environment", ".env", "command line", "derived"]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -106,8 +107,12 @@ class SettingsTree:
             at = at[part]
         return at
 
-    def report(self, key: Key, message: str, *, secret: bool = False) -> None:
-        """Record a problem, with the place where the value was written."""
+    def report(self, key: Key, message: str, *, secret: bool = False, about_name: bool = False) -> None:
+        """Record a problem, with the place where the value was written.
+
+        Args:
+            about_name: The key itself is wrong, whatever its value is.
+        """
         source, value = next(
             (self._written[key[:size]] for size in range(len(key), 0, -1) if key[:size] in self._written), (None, None)
         )
@@ -116,7 +121,7 @@ class SettingsTree:
         elif self.problems and (
             self.raw(key[:1]) is not None or not any(written[: len(key)] == key for written in self._written)
         ):
-            if not self.problems.needs_variable(key):
+            if about_name or not self.problems.needs_variable(key):
                 self.problems.add(key, message)
         else:
             # Values from the environment that contradict each other: the message names the variables.
@@ -152,7 +157,8 @@ class SettingsTree:
                     )
                 else:
                     message = plain_message(error["msg"], error["input"], error["type"])
-                self.report(key, message, secret=_is_secret(model, key))
+                is_unknown = error["type"] == "extra_forbidden"
+                self.report(key, message, secret=_is_secret(model, key), about_name=is_unknown)
             return None
 
     def raise_if_any(self) -> None:
@@ -207,6 +213,12 @@ def gather(
         place: Place = "command line" if overrides.get(variable) is not None else "environment"
         given = overrides[variable] if place == "command line" else environment.get(variable)
         # An empty variable counts as unset: Compose files pass every variable, set or not.
+        if (
+            place == "environment"
+            and isinstance(environment, SettingsEnvironment)
+            and variable in environment.from_file
+        ):
+            place = ".env"
         if given not in (None, "") and tree.includes(str(key[0])):
             tree.put(key, given, SettingSource(place, variable))
     return tree, servers

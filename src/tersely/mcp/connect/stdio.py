@@ -61,6 +61,7 @@ class _Child(Line):
         self.pid = process.pid
         self._stderr: deque[bytes] = deque(maxlen=16)
         self._stderr_closed = anyio.Event()
+        self._was_asked = False
 
     def last_error(self) -> str:
         stderr = b"".join(self._stderr)[-2_000:].decode("utf-8", "replace").strip()
@@ -118,9 +119,10 @@ class _Child(Line):
                 async for item in self.to_server:
                     line = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                     if isinstance(item.message, types.JSONRPCRequest):
-                        if not self.unanswered:
+                        if self._was_asked and not self.unanswered:
                             # What was written so far belongs to earlier calls, and does not explain how this one ends.
                             self._stderr.clear()
+                        self._was_asked = True
                         # Before writing: the server may receive part of the message even if the write fails.
                         self.unanswered.add(item.message.id)
                     await self.process.stdin.send(line)
