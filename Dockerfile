@@ -4,7 +4,7 @@ WORKDIR /build
 COPY requirements/runtime.txt requirements/build.txt requirements/
 RUN python -m venv /app && /app/bin/pip install --no-cache-dir --require-hashes -r requirements/runtime.txt
 RUN python -m venv /tools && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements/build.txt
-COPY pyproject.toml README.md LICENSE NOTICE ./
+COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE ./
 COPY src/ src/
 # Nothing is fetched here: hatchling comes from requirements/build.txt, what tersely[all] needs from requirements/runtime.txt.
 RUN /tools/bin/pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels . \
