@@ -49,7 +49,7 @@ async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database)
     await recorder.stage_status(stage, "in_progress")
     inner = recorder.within(stage, sessions.derived_id(session_id, "execution"))
     await inner.execution_began(agent="a", controller="react", provider="p", model="m")
-    async with bus.subscribe(f"session:{session_id}", 3) as subscription:
+    async with bus.subscribe(f"session:{session_id}", 4) as subscription:
         async with an_agents_diary(inner).opened("1", "llm_response", metadata={"model": "m"}) as event:
             assert json.loads(await anext(subscription))["type"] == "timeline_event.created"
             event.delta(words("The pod"))
@@ -83,8 +83,9 @@ async def test_what_an_agent_tells_reaches_store_and_viewers(database: Database)
         )  # fmt: skip
         await inner.execution_ended("completed")
         await recorder.session_status("completed", analysis="All is well.")
-        ends = [json.loads(await anext(subscription)) for _ in range(2)]
+        ends = [json.loads(await anext(subscription)) for _ in range(3)]
         assert [(one["type"], one["status"]) for one in ends] == [
+            ("execution.status", "completed"),
             ("stage.status", "completed"),
             ("session.status", "completed"),
         ]

@@ -52,7 +52,7 @@ async def test_every_event_that_is_sent_has_a_declared_type_and_its_fields(datab
         inner = recorder.within(stage, sessions.derived_id(session_id, "execution"))
         await inner.execution_began(agent="a", controller="react", provider="p", model="m")
         async with inner.opened("1", "llm_response") as event:
-            await receive(4)
+            await receive(5)
             event.delta(assume_masked("The pod"))
             await receive(1)
             await event.complete(assume_masked("The pod is back."))
@@ -62,7 +62,7 @@ async def test_every_event_that_is_sent_has_a_declared_type_and_its_fields(datab
         recorder.session_progress(0, 1, "look")
         await receive(2)
         await recorder.session_status("failed", reason="It broke.")
-        await receive(2)
+        await receive(3)
     validator = Draft202012Validator(event_schema())
     for payload in sent:
         validator.validate(payload)

@@ -90,6 +90,7 @@ async def test_every_event_of_the_table_is_published_with_its_fields(service: Fl
         "timeline_event.completed": {"event_id", "event_type", "status", "content", "metadata"},
         "session.status": {"status"},
         "stage.status": {"stage_id", "stage_name", "stage_index", "status"},
+        "execution.status": {"execution_id", "stage_id", "agent", "execution_index", "status"},
         "interaction.created": {"interaction_id", "interaction_type"},
     }
     transient = {

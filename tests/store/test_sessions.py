@@ -15,6 +15,7 @@ from tersely.errors import InputError, LostSession, SessionNotEnded, SessionNotF
 from tersely.events.log import (
     add_interaction,
     append,
+    begin_execution,
     claim_session,
     complete_timeline_event,
     create_session,
@@ -35,7 +36,7 @@ from tersely.store.interactions import Interaction, NewInteraction
 from tersely.store.listing import Filters, Listed
 from tersely.store.packing import pack
 from tersely.store.sessions import Session
-from tersely.store.stages import NewExecution, StageChange
+from tersely.store.stages import ExecutionEnd, NewExecution, StageChange
 from tersely.store.statuses import ENDS, End
 from tersely.store.tables import executors, metadata
 from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
@@ -206,7 +207,7 @@ async def test_a_worker_that_lost_the_session_changes_nothing(database: Database
         lambda db: stages.plan_stages(db, session_id, 1, ["look", "again"]),
         lambda db: move_stage(db, session_id, 1, StageChange(stage_id=ids[0], status="in_progress"), now=NOON),
         lambda db: stages.begin_execution(db, session_id, 1, new_execution("f", ids[0], model="m"), now=NOON),
-        lambda db: stages.end_execution(db, session_id, 1, "e", "failed", now=NOON),
+        lambda db: stages.end_execution(db, session_id, 1, ExecutionEnd(execution_id="e", status="failed"), now=NOON),
         lambda db: claims.release(db, session_id, 1),
         lambda db: end_session(db, session_id, 1, SessionEnd(status="completed"), now=NOON),
     ]
@@ -250,7 +251,7 @@ async def test_open_stages_and_executions_end_with_the_session_and_are_published
         for stage in (done, running):
             await move_stage(db, session_id, 1, StageChange(stage_id=stage, status="in_progress"), now=NOON)
         await move_stage(db, session_id, 1, StageChange(stage_id=done, status="completed", analysis="found"), now=NOON)
-        await stages.begin_execution(db, session_id, 1, new_execution("e", running, model="m"), now=NOON)
+        await begin_execution(db, session_id, 1, new_execution("e", running, model="m"), now=NOON)
     opened = [await open_event(database, session_id, step) for step in ("one", "two")]
     before = len(await log(database, session_id))
 
@@ -273,6 +274,7 @@ async def test_open_stages_and_executions_end_with_the_session_and_are_published
     assert told(published) == [
         ("timeline_event.completed", "cancelled"),
         ("timeline_event.completed", "cancelled"),
+        ("execution.status", "timed_out"),
         ("stage.status", "timed_out"),
         ("stage.status", "cancelled"),
         ("session.status", "timed_out"),
@@ -343,8 +345,10 @@ async def test_executions_begin_and_end_once(database: Database) -> None:
         (stage,) = await stages.plan_stages(db, session_id, 1, ["look"])
         for model in ("first", "second"):
             await stages.begin_execution(db, session_id, 1, new_execution("e", stage, model=model), now=NOON)
-        await stages.end_execution(db, session_id, 1, "e", "failed", reason="refused", now=LATER)
-        await stages.end_execution(db, session_id, 1, "e", "completed", now=LATER)
+        failed = ExecutionEnd(execution_id="e", status="failed", reason="refused", verdict={"cause": "none"})
+        assert await stages.end_execution(db, session_id, 1, failed, now=LATER)
+        again = ExecutionEnd(execution_id="e", status="completed")
+        assert await stages.end_execution(db, session_id, 1, again, now=LATER) is None
         (execution,) = await stages.executions_of(db, session_id)
     assert (execution.model, execution.status, execution.reason) == ("first", "failed", "refused")
 

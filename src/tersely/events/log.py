@@ -15,6 +15,7 @@ from typing import cast
 
 from tersely.events.types import (
     EventType,
+    ExecutionStatus,
     FinalStatus,
     InteractionCreated,
     SessionStatus,
@@ -33,7 +34,7 @@ from tersely.store.groups import Group
 from tersely.store.idempotency import IdempotencyKey
 from tersely.store.interactions import NewInteraction
 from tersely.store.sessions import Created, NewSession
-from tersely.store.stages import StageChange
+from tersely.store.stages import Execution, ExecutionEnd, MovedExecution, NewExecution, StageChange
 from tersely.store.statuses import OPEN, PartStatus, Status
 from tersely.store.timeline import NewTimelineEvent, TimelineCompletion
 
@@ -118,8 +119,10 @@ async def end_session(
         for one in ended.streaming
     ]
     moved = [_stage_row(stage.id, stage.name, stage.position, stage.status) for stage in ended.stages]
+    stopped = [_execution_row(execution) for execution in ended.executions]
     status = SessionStatus(status=end.status, reason=end.reason)
-    return await _append_status(db, session_id, ended.last_seq, status, now=now, before=[*completed, *moved])
+    before = [*completed, *stopped, *moved]
+    return await _append_status(db, session_id, ended.last_seq, status, now=now, before=before)
 
 
 async def move_stage(
@@ -135,6 +138,34 @@ async def move_stage(
         return None
     row = _stage_row(change.stage_id, moved.name, moved.position, change.status)
     return await _append(db, session_id, moved.seq, row, now=now)
+
+
+async def begin_execution(
+    db: Connection, session_id: str, attempt: int, new: NewExecution, *, now: datetime
+) -> Logged | None:
+    """Add a running execution; None if it was there.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    return await _moved(db, session_id, await stages.begin_execution(db, session_id, attempt, new, now=now), now)
+
+
+async def end_execution(
+    db: Connection, session_id: str, attempt: int, end: ExecutionEnd, *, now: datetime
+) -> Logged | None:
+    """End a running execution; None if it has ended.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    return await _moved(db, session_id, await stages.end_execution(db, session_id, attempt, end, now=now), now)
+
+
+async def _moved(db: Connection, session_id: str, moved: MovedExecution | None, now: datetime) -> Logged | None:
+    if moved is None:
+        return None
+    return await _append(db, session_id, moved.seq, _execution_row(moved.execution), now=now)
 
 
 async def create_timeline_event(
@@ -233,6 +264,23 @@ async def _append_status(
 def _stage_row(stage_id: str, name: str, position: int, status: PartStatus) -> EventRow:
     event = StageStatus(stage_id=stage_id, stage_name=name, stage_index=position, status=status)
     return stored_row(f"stage/{stage_id}/{status}", event)
+
+
+def _execution_row(execution: Execution) -> EventRow:
+    event = ExecutionStatus(
+        execution_id=execution.id,
+        stage_id=execution.stage_id,
+        agent=execution.agent,
+        execution_index=execution.position,
+        status=execution.status,
+        kind=execution.kind,
+        parent_id=execution.parent_id,
+        task=execution.task,
+        provider=execution.provider,
+        model=execution.model,
+        reason=execution.reason,
+    )
+    return stored_row(f"execution/{execution.id}/{execution.status}", event)
 
 
 def _completed(completion: TimelineCompletion) -> TimelineEventCompleted:

@@ -28,7 +28,7 @@ from tersely.store.database import Connection, Database
 from tersely.store.events import SESSIONS, Logged
 from tersely.store.interactions import Interaction, InteractionType, NewInteraction
 from tersely.store.packing import storable
-from tersely.store.stages import NewExecution, StageChange
+from tersely.store.stages import ExecutionEnd, ExecutionKind, NewExecution, StageChange
 from tersely.store.statuses import End, PartStatus
 from tersely.store.timeline import EventStatus, NewTimelineEvent, TimelineCompletion
 
@@ -203,8 +203,24 @@ class SessionRecorder:
             lambda db: log.move_stage(db, self.session_id, self.attempt, change, now=self._clock())
         )
 
-    async def execution_began(self, *, agent: str, controller: str, provider: str, model: str) -> None:
-        """Begin this recorder's execution."""
+    async def execution_began(
+        self,
+        *,
+        agent: str,
+        controller: str,
+        provider: str,
+        model: str,
+        kind: ExecutionKind = "agent",
+        position: int = 0,
+        parent_id: str | None = None,
+        task: str = "",
+    ) -> None:
+        """Begin this recorder's execution.
+
+        Args:
+            position: From 0, within the stage.
+            parent_id: Of a sub-agent: the execution that handed out the task.
+        """
         new = NewExecution(
             id=self.execution_id or "",
             stage_id=self.stage_id or "",
@@ -212,14 +228,23 @@ class SessionRecorder:
             controller=controller,
             provider=provider,
             model=model,
+            kind=kind,
+            position=position,
+            parent_id=parent_id,
+            task=task,
         )
-        await self._write(lambda db: stages.begin_execution(db, self.session_id, self.attempt, new, now=self._clock()))
+        await self._store_and_publish(
+            lambda db: log.begin_execution(db, self.session_id, self.attempt, new, now=self._clock())
+        )
 
-    async def execution_ended(self, status: End, *, reason: str = "") -> None:
-        await self._write(
-            lambda db: stages.end_execution(
-                db, self.session_id, self.attempt, self.execution_id or "", status, reason=reason, now=self._clock()
-            )
+    async def execution_ended(
+        self, status: End, *, reason: str = "", analysis: str = "", verdict: Mapping[str, Any] | None = None
+    ) -> None:
+        end = ExecutionEnd(
+            execution_id=self.execution_id or "", status=status, reason=reason, analysis=analysis, verdict=verdict
+        )
+        await self._store_and_publish(
+            lambda db: log.end_execution(db, self.session_id, self.attempt, end, now=self._clock())
         )
 
     async def session_status(self, status: End, *, reason: str = "", analysis: str = "") -> None:

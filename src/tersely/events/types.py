@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from tersely.store.events import EventRow, encode
 from tersely.store.interactions import InteractionType
+from tersely.store.stages import ExecutionKind
 from tersely.store.statuses import ENDS, End, PartStatus, Status
 from tersely.store.timeline import STREAMING, EventStatus
 
@@ -87,6 +88,35 @@ class StageStatus:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ExecutionStatus:
+    """An agent's execution in a stage has a new status. A stage has several: parallel agents, then their synthesis, and
+    agents that work for another. Events of the timeline name theirs as `execution_id`.
+    """
+
+    type: ClassVar = "execution.status"
+    execution_id: str
+    stage_id: str
+    agent: str
+    """Its name in the stage, e.g. `kubernetes` or, of two replicas, `kubernetes #2`."""
+
+    execution_index: int
+    """From 0, within the stage."""
+
+    status: PartStatus
+    kind: ExecutionKind = "agent"
+    parent_id: str | None = None
+    """Of a sub-agent: the execution that handed out the task."""
+
+    task: str = ""
+    """Of a sub-agent."""
+
+    provider: str = ""
+    model: str = ""
+    reason: str = ""
+    """Why it failed, or ended early."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class InteractionCreated:
     """The trace has a new entry."""
 
@@ -130,7 +160,9 @@ class SessionProgress:
     stage_name: str
 
 
-StoredEvent = TimelineEventCreated | TimelineEventCompleted | SessionStatus | StageStatus | InteractionCreated
+StoredEvent = (
+    TimelineEventCreated | TimelineEventCompleted | SessionStatus | StageStatus | ExecutionStatus | InteractionCreated
+)
 TransientEvent = StreamChunk | ExecutionProgress | SessionProgress
 
 STORED: tuple[type[StoredEvent], ...] = get_args(StoredEvent)

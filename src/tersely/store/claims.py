@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.errors import LostSession, SessionNotFound
 from tersely.store import events, stages, timeline
 from tersely.store.packing import storable
-from tersely.store.stages import Stage
+from tersely.store.stages import Execution, Stage
 from tersely.store.statuses import OPEN, End, Status
 from tersely.store.tables import sessions
 from tersely.store.timeline import TimelineEvent
@@ -58,6 +58,7 @@ class EndedSession:
     """What was still open and ended with the session."""
 
     streaming: Sequence[TimelineEvent]
+    executions: Sequence[Execution]
     stages: Sequence[Stage]
     last_seq: int
     """One number of the event log is reserved for each of these and one for the session; this is the last."""
@@ -192,10 +193,10 @@ async def end(
     assert row is not None
     status: timeline.EventStatus = "failed" if ending.status == "failed" else "cancelled"
     streaming = await timeline.end_streaming(db, session_id, status, now)
-    ended = await stages.end_open(db, session_id, ending.status, now)
-    last_seq = int(row.last_seq) + len(streaming) + len(ended) + 1
+    ended, executions = await stages.end_open(db, session_id, ending.status, now)
+    last_seq = int(row.last_seq) + len(streaming) + len(executions) + len(ended) + 1
     await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
-    return EndedSession(streaming=streaming, stages=ended, last_seq=last_seq)
+    return EndedSession(streaming=streaming, executions=executions, stages=ended, last_seq=last_seq)
 
 
 _BEGAN = sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)

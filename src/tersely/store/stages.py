@@ -1,10 +1,11 @@
 """Stages of a session and the agents' executions in them. Every write carries the worker's attempt."""
 
 import functools
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,6 +17,9 @@ from tersely.store.statuses import End, PartStatus
 from tersely.store.tables import executions, sessions, stages
 
 _OPEN = ("pending", "in_progress")
+
+ExecutionKind = Literal["agent", "synthesis", "sub_agent"]
+"""What an execution is: an agent of the stage, the synthesis of several agents, or an agent that works for another."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +63,25 @@ class NewExecution:
     controller: str
     provider: str
     model: str
+    kind: ExecutionKind = "agent"
+    position: int = 0
+    """From 0, within the stage."""
+
+    parent_id: str | None = None
+    """Of a sub-agent: the execution that handed out the task."""
+
+    task: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionEnd:
+    """The end of an execution, with its result."""
+
+    execution_id: str
+    status: End
+    reason: str = ""
+    analysis: str = ""
+    verdict: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +97,19 @@ class Execution:
     reason: str
     started_at: datetime | None
     ended_at: datetime | None
+    kind: ExecutionKind
+    position: int
+    parent_id: str | None
+    task: str
+    analysis: str
+    verdict: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class MovedExecution:
+    execution: Execution
+    seq: int
+    """The number of the event log that is reserved for the event."""
 
 
 async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
@@ -82,13 +118,19 @@ async def stages_of(db: AsyncConnection, session_id: str) -> list[Stage]:
 
 
 async def executions_of(db: AsyncConnection, session_id: str) -> list[Execution]:
-    """In the order in which they began."""
+    """In the order of their positions within a stage."""
     question = (
         sa.select(executions)
         .where(executions.c.session_id == session_id)
-        .order_by(executions.c.started_at, executions.c.id)
+        .order_by(executions.c.position, executions.c.started_at, executions.c.id)
     )
-    return [Execution(**row._mapping) for row in await db.execute(question)]
+    return [_execution(row) for row in await db.execute(question)]
+
+
+def _execution(row: sa.Row[Any]) -> Execution:
+    values = dict(row._mapping)
+    values["verdict"] = None if row.verdict is None else json.loads(row.verdict)
+    return Execution(**values)
 
 
 def current(of_session: Sequence[Stage]) -> Stage | None:
@@ -164,14 +206,16 @@ _MOVING = sa.update(stages).where(stages.c.id == sa.bindparam("the_stage")).retu
 
 async def begin_execution(
     db: AsyncConnection, session_id: str, attempt: int, new: NewExecution, *, now: datetime
-) -> None:
-    """Insert a running execution. Repeating it changes nothing.
+) -> MovedExecution | None:
+    """Insert a running execution; None if it was there.
 
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    await events.advance(db, session_id, attempt, by=0)
-    row = {
+    row = await events.advance(db, session_id, attempt, _UNLESS_THERE, {"the_execution": new.id})
+    if row is None:
+        return None
+    values = {
         "id": new.id,
         "session_id": session_id,
         "stage_id": new.stage_id,
@@ -182,48 +226,55 @@ async def begin_execution(
         "status": "in_progress",
         "reason": "",
         "started_at": now,
+        "kind": new.kind,
+        "position": new.position,
+        "parent_id": new.parent_id,
+        "task": storable(new.task),
+        "analysis": "",
     }
-    await db.execute(_insert_once(db.dialect.name, executions), row)
+    added = (await db.execute(_ADDING_EXECUTION, values)).one()
+    return MovedExecution(_execution(added), row.last_seq)
 
 
 async def end_execution(
-    db: AsyncConnection,
-    session_id: str,
-    attempt: int,
-    execution_id: str,
-    status: End,
-    *,
-    reason: str = "",
-    now: datetime,
-) -> None:
-    """
+    db: AsyncConnection, session_id: str, attempt: int, end: ExecutionEnd, *, now: datetime
+) -> MovedExecution | None:
+    """End a running execution; None if it has ended.
+
     Raises:
         LostSession: The session has ended, or belongs to another attempt.
     """
-    await events.advance(db, session_id, attempt, by=0)
-    given = {
-        "the_execution": execution_id,
-        "the_session": session_id,
-        "status": status,
-        "reason": storable(reason),
+    row = await events.advance(db, session_id, attempt, _UNLESS_OVER, {"the_execution": end.execution_id})
+    if row is None:
+        return None
+    values = {
+        "the_execution": end.execution_id,
+        "status": end.status,
+        "reason": storable(end.reason),
+        "analysis": storable(end.analysis),
+        "verdict": None if end.verdict is None else events.dumped(end.verdict),
         "ended_at": now,
     }
-    await db.execute(_ENDING_EXECUTION, given)
+    return MovedExecution(_execution((await db.execute(_ENDING_EXECUTION, values)).one()), row.last_seq)
 
 
-_ENDING_EXECUTION = sa.update(executions).where(
-    executions.c.id == sa.bindparam("the_execution"),
-    executions.c.session_id == sa.bindparam("the_session"),
-    _is_open(executions),
+_THE_EXECUTION = (executions.c.id == sa.bindparam("the_execution")) & (
+    executions.c.session_id == sa.bindparam("the_session")
 )
+_UNLESS_THERE = events.advancing(unless=sa.exists().where(_THE_EXECUTION))
+_UNLESS_OVER = events.advancing(unless=~sa.exists().where(_THE_EXECUTION, _is_open(executions)))
+_ADDING_EXECUTION = sa.insert(executions).returning(executions)
+_ENDING_EXECUTION = sa.update(executions).where(executions.c.id == sa.bindparam("the_execution")).returning(executions)
 
 
-async def end_open(db: AsyncConnection, session_id: str, status: End, now: datetime) -> list[Stage]:
-    """End the open executions and stages of a session; returns the stages. The caller has locked the session."""
+async def end_open(
+    db: AsyncConnection, session_id: str, status: End, now: datetime
+) -> tuple[list[Stage], list[Execution]]:
+    """End the open stages and executions of a session; returns them. The caller has locked the session."""
     given = {"the_session": session_id, "end": status, "now": now}
-    await db.execute(_ending(executions), given)
+    running = [_execution(row) for row in await db.execute(_ending(executions), given)]
     ended = [Stage(**row._mapping) for row in await db.execute(_ending(stages), given)]
-    return sorted(ended, key=lambda stage: stage.position)
+    return sorted(ended, key=lambda stage: stage.position), sorted(running, key=lambda one: (one.position, one.id))
 
 
 @functools.cache

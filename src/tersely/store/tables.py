@@ -23,9 +23,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    text,
 )
 
-SCHEMA = "0004"
+SCHEMA = "0006"
 """The migration that these tables need."""
 
 
@@ -195,6 +196,12 @@ executions = Table(
     Column("reason", Text, nullable=False),
     Column("started_at", UtcTime),
     Column("ended_at", UtcTime),
+    Column("kind", String(16), nullable=False, server_default="agent", comment="agent, synthesis or sub_agent"),
+    Column("position", Integer, nullable=False, server_default="0", comment="from 0, within the stage"),
+    Column("parent_id", String(36), comment="the execution that handed out the task; NULL except for sub-agents"),
+    Column("task", Text, nullable=False, server_default=text("''"), comment="of a sub-agent"),
+    Column("analysis", Text, nullable=False, server_default=text("''")),
+    Column("verdict", Text, comment="the result in fields, as JSON; NULL where there is none"),
 )
 
 timeline_events = Table(

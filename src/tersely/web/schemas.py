@@ -10,6 +10,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
 from tersely.sessions.overrides import Override
+from tersely.store.stages import ExecutionKind
 from tersely.store.statuses import Status as SessionStatus
 
 MAX_RUNBOOK_BYTES = 64 * 1024
@@ -287,8 +288,24 @@ class ExecutionOut(_ResponseBody):
     model: str
     status: str
     reason: str
+    """Why it failed, or ended early, e.g. at its budget."""
+
     started_at: Moment | None
     ended_at: Moment | None
+    kind: ExecutionKind
+    """`agent`; `synthesis` of the stage's agents; `sub_agent`, which works for another."""
+
+    position: int
+    """From 0, within the stage."""
+
+    parent_id: str | None
+    """Of a sub-agent: the execution that handed out the task."""
+
+    task: str
+    """Of a sub-agent."""
+
+    analysis: str
+    verdict: VerdictOut | None
 
 
 class StageOut(_ResponseBody):
