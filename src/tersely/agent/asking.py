@@ -272,6 +272,8 @@ class _AnswerEvents:
 
     async def text(self, more: str) -> None:
         if self._is_shown and (more.strip() or self._answer_type in self._streams):
+            if self._answer_type not in self._streams and (thought := self._streams.get("llm_thinking")):
+                thought.finish()
             (await self._stream(self._answer_type)).add(more)
 
     async def thinking(self, more: str) -> None:
@@ -326,14 +328,25 @@ class MaskedStream:
         self._masker = masker
         self._text = ""
         self._looked_at = 0
+        self._is_finished = False
 
     def add(self, more: str) -> None:
         self._text += more
+        if self._is_finished:
+            return
         if len(self._text) - self._looked_at < _SHOWN_AT_LEAST or len(self._text) > _SHOWN_AT_MOST:
             return
         end = max(self._text.rfind(" "), self._text.rfind("\n")) + 1
-        if end <= self._looked_at:
-            return
+        if end > self._looked_at:
+            self._publish(end)
+
+    def finish(self) -> None:
+        """Publish all of it, because another text begins; what is still added is in the completed event only."""
+        self._is_finished = True
+        if len(self._text) <= _SHOWN_AT_MOST:
+            self._publish(len(self._text))
+
+    def _publish(self, end: int) -> None:
         self._looked_at = end
         try:
             masked = admit_words(self._text[:end], self._masker)
@@ -348,7 +361,7 @@ class MaskedStream:
         self.shown = masked
 
     def restart(self) -> None:
-        self._text, self._looked_at, self.shown = "", 0, NOTHING
+        self._text, self._looked_at, self.shown, self._is_finished = "", 0, NOTHING, False
         self.event.restart()
 
 

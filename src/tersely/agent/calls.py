@@ -507,6 +507,7 @@ def _summary_outcome(observation: Observation, llm: LLM | None) -> dict[str, Any
         **({"cache_hits": work.cache_hits, "answers": work.calls, "chunks": work.chunks} if work else {}),
         **_checks(work, observation.handle),
         **({"lost": _left_out(observation.lost)} if observation.lost else {}),
+        **({"marks": observation.marks} if observation.marks else {}),
     }
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from tersely.condensing.account import Lost
 from tersely.condensing.budget import Condensed, ModelWork, Status
+from tersely.condensing.marks import encode_marks
 from tersely.condensing.summarize.map_reduce import OnText, Progress
 from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError, MaskingFailed, ToolError
@@ -111,6 +112,8 @@ class Observation:
     returned: Literal["original", "structural"] | None = None
     reason: str = ""
     work: ModelWork | None = None
+    marks: str = ""
+    """What became of each line of the result, as `encode_marks` writes it; empty for the summary of a model."""
 
     @property
     def masked(self) -> Masked:
@@ -250,6 +253,7 @@ def _observation(call: ToolCall, fetched: Fetched, condensed: Condensed) -> Obse
         returned=condensed.returned,
         reason=condensed.reason,
         work=condensed.work,
+        marks=encode_marks(condensed.account),
     )
 
 

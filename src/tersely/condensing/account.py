@@ -85,6 +85,23 @@ class Place:
 
 
 @dataclass(frozen=True)
+class ValuePlaces:
+    """Where the values of a tree are that are not shown as they are.
+
+    A place is a path of positions from the root, counted from 0: `1.12-36,38.0` is the first child of the thirteenth to
+    the 37th and of the 39th child of the second child. It stands for everything below it.
+    """
+
+    lost: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
+    folded: tuple[str, ...] = ()
+    """Represented by an exact count."""
+
+
+NO_PLACES = ValuePlaces()
+
+
+@dataclass(frozen=True)
 class Account:
     """Which lines of the source are shown, shown in part, folded and lost.
 
@@ -101,6 +118,8 @@ class Account:
     """For trees (JSON, YAML, XML): the paths at which values are lost."""
     values: tuple[int, int] = (0, 0)
     """For trees: how many values are lost, and of how many."""
+    places: ValuePlaces = NO_PLACES
+    """For JSON of a size that is shown as a tree: which values are not shown."""
 
     @classmethod
     def whole(cls, text: str) -> "Account":
@@ -214,7 +233,9 @@ class LineClasses:
             if len(found) == 1:
                 self.classes[found[0]] = SHOWN
 
-    def account(self, paths: tuple[str, ...] = (), values: tuple[int, int] = (0, 0)) -> Account:
+    def account(
+        self, paths: tuple[str, ...] = (), values: tuple[int, int] = (0, 0), places: ValuePlaces = NO_PLACES
+    ) -> Account:
         found = {kind: runs_in(self.classes, kind) for kind in (SHOWN, PARTIAL, FOLDED, LOST)}
         return Account(
             shown=found[SHOWN],
@@ -224,6 +245,7 @@ class LineClasses:
             total=len(self.classes),
             paths=paths,
             values=values,
+            places=places,
         )
 
 

@@ -27,7 +27,17 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import not_
 
-from tersely.condensing.account import Account, FoldedLines, LineClasses, Place, Runs, bare, folded_runs, runs_of
+from tersely.condensing.account import (
+    Account,
+    FoldedLines,
+    LineClasses,
+    Place,
+    Runs,
+    ValuePlaces,
+    bare,
+    folded_runs,
+    runs_of,
+)
 from tersely.condensing.focus import Focus, scan
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -108,6 +118,7 @@ class HiddenValues:
     hidden: int
     total: int
     paths: tuple[str, ...]
+    places: ValuePlaces = field(default_factory=ValuePlaces)
 
 
 @dataclass
@@ -153,7 +164,7 @@ class Packed:
         if reading.hidden is None:
             return classes.account()
         hidden = reading.hidden(self.kept)
-        return classes.account(hidden.paths, (hidden.hidden, hidden.total))
+        return classes.account(hidden.paths, (hidden.hidden, hidden.total), hidden.places)
 
     def places(self, reading: Reading) -> Iterator[Place]:
         """Yield what each kept unit shows of the source."""

@@ -148,7 +148,7 @@ def _translated_api_error(spec: ModelSpec, error: ModelAPIError) -> Exception:
 
     from tersely.llm.wire import AnswerTooLarge, WebPage
 
-    model, details = f"Model {spec.model!r}", _details(spec, error)
+    model, details = f"Model {spec.model!r}", _details(spec, error).removesuffix(".")
     match error:
         case sdk.ModelContextWindowExceededError():
             return LLMTooLong(f"{model} says the prompt is longer than its window: {details}")

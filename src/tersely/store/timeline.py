@@ -141,6 +141,14 @@ async def page(db: AsyncConnection, session_id: str, *, after: int = 0, limit: i
     return [_record(row) for row in await db.execute(question)]
 
 
+async def find_event(db: AsyncConnection, session_id: str, event_id: str) -> TimelineEvent | None:
+    question = sa.select(timeline_events).where(
+        timeline_events.c.session_id == session_id, timeline_events.c.id == event_id
+    )
+    row = (await db.execute(question)).first()
+    return _record(row) if row else None
+
+
 async def end_streaming(
     db: AsyncConnection, session_id: str, status: EventStatus, now: datetime
 ) -> list[TimelineEvent]:

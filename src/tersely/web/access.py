@@ -53,6 +53,8 @@ ROUTES: dict[str, Access] = {
     "read_result": Access(("read",), audit="read_result"),
     "search_result": Access(("read",), audit="search_result"),
     "download_result": Access(("read",), audit="download_result"),
+    "read_result_histogram": Access(("read",), audit="read_result"),
+    "read_result_account": Access(("read",), audit="read_result"),
     "read_savings": Access(("read",)),
     "metrics": Access(("read",)),
     "follow": Access(("read",)),

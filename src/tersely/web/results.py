@@ -10,14 +10,27 @@ from typing import Annotated, Any
 import anyio
 from fastapi import APIRouter, Path, Query, Response
 
-from tersely.cpu.run import run_in_thread
+from tersely.condensing.marks import account_of_result
+from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import InputError
 from tersely.results.find_lines import LineMatch, find_lines
+from tersely.results.histogram import log_histogram
 from tersely.results.kept import KeptResult, KeptResults
+from tersely.store import timeline
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import MAX_INTEGER, Cursor, Limit, SessionId, from_cursor, to_cursor
 from tersely.web.problems import ApiError
-from tersely.web.schemas import ERRORS, CursorPage, HitOut, KeptResultOut, ResultRangeOut, SearchOut
+from tersely.web.schemas import (
+    ERRORS,
+    CursorPage,
+    HistogramBucketOut,
+    HistogramOut,
+    HitOut,
+    KeptResultOut,
+    ResultAccountOut,
+    ResultRangeOut,
+    SearchOut,
+)
 
 MAX_TEXT_BYTES = 2**20
 """Of the text in one response."""
@@ -111,6 +124,39 @@ def result_routes(deps: WebDependencies) -> APIRouter:
                 )
 
             return await run_in_thread(search)
+
+    @router.get("/sessions/{session_id}/results/{handle}/account")
+    async def read_result_account(
+        session_id: SessionId,
+        handle: Handle,
+        summary: Annotated[str, Query(max_length=80, description="The timeline event with the condensed text.")],
+    ) -> ResultAccountOut:
+        """What became of each line of a kept result in the text that the model received."""
+        async with searching:
+            result = await kept.find(handle, session_scope(session_id))
+            if not result.is_text:
+                raise _not_text(result)
+            async with deps.database.reading() as db:
+                event = await timeline.find_event(db, session_id, summary)
+            if event is None or event.metadata.get("handle") != handle:
+                raise ApiError(404, "This session has no such summary of this result.", code="event_not_found")
+            text = str(await kept.load(handle, session_scope(session_id)))
+            about = event.metadata
+            cited = tuple((int(first), int(last)) for first, last in (one["lines"] for one in about.get("cited", ())))
+            by_model = about.get("status") in ("summarized", "partial")
+            found = await run_cpu(account_of_result, text, event.content, str(about.get("marks", "")), by_model, cited)
+        return ResultAccountOut.model_validate(found)
+
+    @router.get("/sessions/{session_id}/results/{handle}/histogram")
+    async def read_result_histogram(session_id: SessionId, handle: Handle) -> HistogramOut:
+        """How often each log level occurs in a kept result, over time."""
+        async with searching:
+            result = await kept.find(handle, session_scope(session_id))
+            if not result.is_text:
+                raise _not_text(result)
+            text = str(await kept.load(handle, session_scope(session_id)))
+            buckets, first_error = await run_cpu(log_histogram, text)
+        return HistogramOut(items=[HistogramBucketOut.model_validate(one) for one in buckets], first_error=first_error)
 
     @router.get("/sessions/{session_id}/results/{handle}/raw", response_class=Response, responses=_RAW)
     async def download_result(session_id: SessionId, handle: Handle) -> Response:

@@ -450,6 +450,65 @@ class SearchOut(_ResponseBody):
     lines: int
 
 
+class LineRunOut(_ResponseBody):
+    """Consecutive lines with the same fate."""
+
+    first: int
+    last: int
+    kind: Literal["shown", "partial", "folded", "lost", "quoted", "cited", "unused"]
+    """`folded` lines are represented by an exact count. A model quotes, cites or does not use a line."""
+
+
+class ValuePlacesOut(_ResponseBody):
+    """Paths of positions in a JSON document, counted from 0, e.g. `1.12-36,38.0`; each stands for all values below."""
+
+    lost: list[str]
+    partial: list[str]
+    folded: list[str]
+
+
+class LineKindOut(_ResponseBody):
+    """Lines that are equal except for numbers and identifiers."""
+
+    example: str
+    count: int
+    lines: list[tuple[int, int]]
+    """First and last line of each run; at most 200 runs."""
+
+
+class ResultAccountOut(_ResponseBody):
+    method: Literal["structural", "model", "unknown"]
+    """How the text was condensed; `unknown` if it was not, or not recorded."""
+
+    lines: list[LineRunOut]
+    """All lines, in order."""
+
+    values: ValuePlacesOut
+    counts: dict[str, int]
+    """Lines by what became of them."""
+
+    left_out: list[LineKindOut]
+    """What the lines are that the text does not show, the most frequent kind first."""
+
+    folded: list[LineKindOut]
+
+
+class HistogramBucketOut(_ResponseBody):
+    at: Moment | None
+    """When it begins; null if the lines have no times."""
+
+    first_line: int
+    error: int
+    warn: int
+    other: int
+
+
+class HistogramOut(_ResponseBody):
+    items: list[HistogramBucketOut]
+    first_error: int
+    """The first line of level error; 0 if there is none."""
+
+
 class AlertTypeOut(_ResponseBody):
     alert_type: str
     chain: str

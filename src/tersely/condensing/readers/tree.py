@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
 from itertools import pairwise
 
-from tersely.condensing.account import bare, runs_of
+from tersely.condensing.account import ValuePlaces, bare, runs_of
 from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, spelled, telling
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.records import (
@@ -33,6 +33,7 @@ from tersely.condensing.records import (
     sounds_like_a_name,
 )
 from tersely.condensing.units import GAP, Gaps, HiddenValues, Reading, Unit, trend_of
+from tersely.condensing.value_places import value_places
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tree import LEAF, LIST, OBJECT, TEXT, Tree
 from tersely.shapes.values import number_of
@@ -1323,6 +1324,7 @@ class _TreeReading:
         shown = {self.nodes[index] for index in kept if index < own}
         for node in list(shown):
             shown.update(self.shape.identity.get(node, ()))
+        written = set(shown)
         for index in kept:
             if index >= own:
                 shown.update(self.counted[index - own])
@@ -1334,7 +1336,8 @@ class _TreeReading:
                 if node not in shown:
                     hidden += 1
                     paths[self.shape.paths[node]] = None
-        return HiddenValues(hidden, values, tuple(dict.fromkeys(map(self._path_name, paths))))
+        places = value_places(tree, written, shown) if self.kind == "json" else ValuePlaces()
+        return HiddenValues(hidden, values, tuple(dict.fromkeys(map(self._path_name, paths))), places)
 
     def _path_name(self, path: int) -> str:
         shape = self.shape

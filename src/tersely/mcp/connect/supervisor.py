@@ -66,6 +66,7 @@ class ServerStatus:
     name: str
     state: State
     since: datetime
+    """When it became available, or unavailable."""
     last_error: str
     """Masked; empty if there was no error."""
 
@@ -524,8 +525,10 @@ class Connection:
             self._on_change(self.name)
 
     def _set_state(self, state: State) -> None:
+        if (state == "ready") != (self._state == "ready"):
+            # An outage lasts from the loss of the connection on; attempts to connect do not end it.
+            self._since = datetime.now(UTC)
         self._state = state
-        self._since = datetime.now(UTC)
         changed, self._state_changed = self._state_changed, anyio.Event()
         changed.set()
 

@@ -2,7 +2,7 @@
 
 import { api, pages } from "./api.js";
 import { copyButton, h, put } from "./dom.js";
-import { bytes, clock, duration, isOpen, lasting, number, percent, price, saved } from "./format.js";
+import { bytes, clock, count, duration, isOpen, lasting, number, percent, price, short } from "./format.js";
 import { follow } from "./live.js";
 import { Timeline, toolName } from "./state.js";
 import "./kept-text.js";
@@ -14,7 +14,6 @@ const METHODS = {
   fallback: "no summary",
   passthrough: "passed through",
 };
-const MOST_LOST = 200;
 const PICTURES = ["image/png", "image/jpeg", "image/gif", "image/webp"]; // types that are shown as images; others are files
 
 class CallPage extends HTMLElement {
@@ -77,7 +76,7 @@ class CallPage extends HTMLElement {
     this.beforeHead = h("div.pane-head");
     put(this.before, this.#beforeHead(), this.text);
     try {
-      this.#kept = await this.text.open({ lost: this.#item?.summary?.metadata.lost ?? [] });
+      this.#kept = await this.text.open();
     } catch (problem) {
       if (problem.name === "AbortError") throw problem;
       const file = await this.#file(this.handle);
@@ -94,9 +93,25 @@ class CallPage extends HTMLElement {
     this.#beforeHead();
     this.#draw();
     this.#beside();
+    await Promise.all([this.#mark(), this.text.plotted]);
     const q = new URLSearchParams(location.search).get("q");
     if (q) this.text.find(q);
-    this.addressed();
+    if (/^#L\d/.test(location.hash)) this.addressed();
+    else if (!q && this.text.firstOfInterest > 20) this.text.jump(this.text.firstOfInterest);
+  }
+
+  /** Mark what became of each line in the text that the model received. */
+  async #mark() {
+    const summary = this.#item?.summary;
+    if (!summary || summary.status === "streaming") return;
+    try {
+      this.account = await api(`/sessions/${this.session}/results/${this.handle}/account?summary=${encodeURIComponent(summary.id)}`, { signal: this.#gone.signal });
+    } catch (problem) {
+      if (problem.name === "AbortError") throw problem;
+      return; // The result is shown without marks.
+    }
+    this.text.mark(this.account);
+    this.#draw();
   }
 
   // Images and other files
@@ -151,7 +166,7 @@ class CallPage extends HTMLElement {
       });
       if (this.#item.summary && this.#item.summary.status !== "streaming") {
         this.#stop();
-        this.text?.open({ lost: this.#item.summary.metadata.lost ?? [] });
+        if (this.text) this.#mark();
       }
     });
   }
@@ -162,7 +177,7 @@ class CallPage extends HTMLElement {
     return put(
       this.beforeHead,
       h("h2", { id: "before-title" }, "Before"),
-      h("span.under", null, "result of the tool", kept ? ` · ${number(kept.tokens)} tokens, ${number(kept.lines)} ${kept.lines === 1 ? "line" : "lines"}, ${bytes(kept.bytes)}` : ""),
+      h("span.under", null, "result of the tool", kept ? ` · ${number(kept.tokens)} tokens, ${count(kept.lines, "line")}, ${bytes(kept.bytes)}` : ""),
     );
   }
 
@@ -196,15 +211,14 @@ class CallPage extends HTMLElement {
         "dl.facts",
         null,
         about.original_tokens && outcome.summary_tokens !== undefined
-          ? fact("size", [saved(about.original_tokens, outcome.summary_tokens), h("span.saved-share", null, `${percent(about.original_tokens - outcome.summary_tokens, about.original_tokens)} saved`)])
-          : fact("size", about.original_tokens ? `${number(about.original_tokens)} tokens` : null),
-        outcome.summary_tokens ? fact("ratio", `${(about.original_tokens / outcome.summary_tokens).toFixed(about.original_tokens / outcome.summary_tokens < 10 ? 1 : 0)} : 1`) : null,
-        fact("method", summary ? (METHODS[outcome.status] ?? outcome.status) : about.original_tokens ? "not condensed: below the threshold" : null),
+          ? fact("size", `${short(about.original_tokens)} → ${short(outcome.summary_tokens)} tokens (${percent(about.original_tokens - outcome.summary_tokens, about.original_tokens)} less)`, `${number(about.original_tokens)} → ${number(outcome.summary_tokens)} tokens`)
+          : fact("size", about.original_tokens ? count(about.original_tokens, "token") : null),
+        fact("method", summary ? (METHODS[outcome.status] ?? outcome.status) : about.original_tokens && !failed ? "not condensed: below the threshold" : null),
         fact("model", outcome.summarization_model ? `${outcome.summarization_model}${outcome.summarization_provider ? ` (${outcome.summarization_provider})` : ""}` : null),
-        this.paid && fact("price", price(this.paid.price_usd), `${number(this.paid.calls)} calls, ${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
+        this.paid && fact("price", price(this.paid.price_usd), `${count(this.paid.calls, "call")}, ${number(this.paid.input_tokens)} tokens in, ${number(this.paid.output_tokens)} out`),
         outcome.chunks ? fact("parts", `${outcome.chunks}${outcome.cache_hits ? `, ${outcome.cache_hits} from the cache` : ""}`) : null,
         fact("duration", item?.status === "streaming" ? lasting(item.at, null) : duration(about.duration_ms)),
-        item && fact("called", clock(item.at)),
+        item && fact("called", clock(item.at, "clock", { named: true })),
         about.cleaned ? fact("removed", `${number(about.cleaned)} hidden characters`, "Escape sequences, zero-width and bidirectional characters") : null,
         this.handle && fact("kept as", h("code", null, this.handle)),
       ),
@@ -218,47 +232,24 @@ class CallPage extends HTMLElement {
 
   #drawAfter(item, summary, outcome, failed) {
     const title = h("h2", { id: "after-title" }, "After");
-    const whole = !summary && !failed && item?.metadata.server_name !== "tersely";
-    this.querySelector(".panes").classList.toggle("alone", whole || !this.handle);
-    if (whole || (!this.handle && !failed)) {
+    const whole = !summary && (this.handle || !failed);
+    this.querySelector(".panes").classList.toggle("alone", Boolean(whole || !this.handle));
+    if (whole) {
       if (!item) put(this.after);
       else if (item.status === "streaming") put(this.after, h("div.pane-head", null, title, h("span.under", null, "still running")));
-      else put(this.after, h("div.pane-head", null, title, h("span.under", null, "The model received the whole result.")));
+      else put(this.after, h("div.pane-head", null, title, h("span.under", null, failed ? "The model received this error as it is." : "The model received the whole result.")));
       return;
     }
     const text = summary ? summary.content : item.content;
-    const lost = (outcome.lost ?? []).slice(0, MOST_LOST);
     put(
       this.after,
-      h("div.pane-head", null, title, h("span.under", null, failed ? "error the model received" : "text the model received", outcome.summary_tokens ? ` · ${number(outcome.summary_tokens)} tokens` : ""), h("span.grow"), text && copyButton("Copy", text)),
-      h("div.got", { tabindex: 0, role: "group", "aria-label": "Text the model received" }, h("pre", null, this.#linked(text)), summary?.status === "streaming" && h("span.caret")),
+      h("div.pane-head", null, title, h("span.under", null, failed ? "error the model received" : "text the model received", outcome.summary_tokens ? ` · ${count(outcome.summary_tokens, "token")}` : ""), h("span.grow"), text && copyButton("Copy", text)),
+      h("div.got", { tabindex: 0, role: "group", "aria-label": "Text the model received" }, h("pre", null, linked(text)), summary?.status === "streaming" && h("span.caret")),
       outcome.invented?.length ? h("p.problem.mild", null, `${outcome.unverified ? "Unverified. " : ""}Not in the source: ${outcome.invented.join(", ")}`) : null,
       outcome.derived?.length ? h("p.quiet-words", null, `Counted or summed by the model: ${outcome.derived.join(", ")}`) : null,
       outcome.cut ? h("p.quiet-words", null, "The summary was cut at its size limit.") : null,
-      lost.length
-        ? h(
-            "div.left-out",
-            { tabindex: 0, role: "group", "aria-labelledby": "left-out-title" },
-            h("h3", { id: "left-out-title" }, `Left out`, h("span.under", null, ` ${outcome.lost.length} ${outcome.lost.length === 1 ? "entry" : "entries"}; the full text is shown beside this`)),
-            h("ul", null, lost.map((one) => h("li", null, one.what, one.lines?.length ? [" ", lines(one.lines)] : null))),
-          )
-        : summary && summary.status !== "streaming" && this.handle
-          ? h("p.quiet-words.left-out-none", null, "The omitted lines were not recorded for this call.")
-          : null,
+      this.account && leftOut(this.account, this.text.valueCounts),
     );
-  }
-
-  /** Turn references such as "lines 12-20" in the condensed text into links. */
-  #linked(text) {
-    const parts = [];
-    let from = 0;
-    for (const match of (text ?? "").matchAll(/\blines? (\d{1,9})(?:[-–](\d{1,9}))?/g)) {
-      if (parts.length > 400) break;
-      parts.push(text.slice(from, match.index), h("a", { href: `#L${match[1]}${match[2] ? `-${match[2]}` : ""}` }, match[0]));
-      from = match.index + match[0].length;
-    }
-    parts.push((text ?? "").slice(from));
-    return parts;
   }
 
   async #pay() {
@@ -285,15 +276,49 @@ class CallPage extends HTMLElement {
   }
 }
 
-function lines(runs) {
-  const shown = runs.slice(0, 12);
-  const one = runs.length === 1 && runs[0][0] === runs[0][1];
+/** Every line number in references such as "lines 12-20, 31 and 40" is a link. */
+export function linked(text) {
+  const parts = [];
+  let from = 0;
+  for (const match of (text ?? "").matchAll(/\b(?:lines?|L)\s?\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?:(?:,\s?|,? and )\d{1,9}(?:\s?[-–]\s?\d{1,9})?)*/g)) {
+    if (parts.length > 1_000) break;
+    for (const one of match[0].matchAll(/(\d{1,9})(?:\s?[-–]\s?(\d{1,9}))?/g)) {
+      const at = match.index + one.index;
+      parts.push(text.slice(from, at), h("a", { href: `#L${one[1]}${one[2] ? `-${one[2]}` : ""}` }, one[0]));
+      from = at + one[0].length;
+    }
+  }
+  parts.push((text ?? "").slice(from));
+  return parts;
+}
+
+/** What the text does not show, by kind of line. */
+function leftOut({ method, counts, left_out, folded, lines }, values) {
+  if (method === "unknown") return null;
+  const total = lines.at(-1)?.last ?? 0;
+  const missing = (counts.lost ?? 0) + (counts.unused ?? 0);
+  const hidden = values && (values.lost ?? 0) + (values.partial ?? 0);
+  const words =
+    method === "model"
+      ? `A model wrote this summary. It quotes ${count(counts.quoted ?? 0, "line")} and cites ${count(counts.cited ?? 0, "line")} of ${number(total)}; they are marked in the original.`
+      : hidden
+        ? `${number(hidden)} of ${count(Object.values(values).reduce((sum, one) => sum + one, 0), "value")}. Everything is in the original beside this.`
+        : missing
+          ? `${number(missing)} of ${count(total, "line")}. Everything is in the original beside this.`
+          : "";
+  if (!words) return h("p.quiet-words.left-out-none", null, "Nothing was left out.");
+  const kinds = (list) =>
+    h(
+      "ul.kinds",
+      null,
+      list.map((one) => h("li", null, h("b", null, `${number(one.count)} ×`), h("a", { href: `#L${one.lines[0][0]}`, title: `First at line ${one.lines[0][0]}` }, h("code.clip", null, one.example)))),
+    );
   return h(
-    "span.runs",
-    null,
-    h("span.under", null, one ? "line " : "lines "),
-    shown.map(([first, last]) => h("a", { href: `#L${first}${last !== first ? `-${last}` : ""}` }, first === last ? number(first) : `${number(first)}–${number(last)}`)),
-    runs.length > shown.length && h("span.under", null, `and ${number(runs.length - shown.length)} more`),
+    "div.left-out",
+    { tabindex: 0, role: "group", "aria-labelledby": "left-out-title" },
+    h("h3", { id: "left-out-title" }, method === "model" ? "Quoted and cited" : "Left out", h("span.under", null, ` ${words}`)),
+    method === "structural" && left_out.length && total > 1 ? kinds(left_out) : null,
+    folded.length ? [h("h3", null, "Counted", h("span.under", null, " lines that one line with a count stands for")), kinds(folded.slice(0, 6))] : null,
   );
 }
 

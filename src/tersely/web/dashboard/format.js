@@ -1,18 +1,72 @@
-// Format numbers and times. Times are in the reader's time zone; the exact time is in the title.
+// Format numbers and times. Times are in UTC or in the reader's time zone, by a switch in the bar; the other one is in the title.
 
 import { h } from "./dom.js";
 
 const whole = new Intl.NumberFormat("en");
-const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
-const clockTime = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
-const dayTime = new Intl.DateTimeFormat(undefined, { month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+// Zones
+
+let zone = "utc";
+try {
+  if (localStorage.getItem("tersely-zone") === "local") zone = "local";
+} catch {
+  // Without local storage, times are in UTC.
+}
+const formats = { utc: formatsOf("UTC"), local: formatsOf(undefined) };
+
+function formatsOf(timeZone) {
+  const of = (more) => new Intl.DateTimeFormat("en-GB", { hourCycle: "h23", timeZone, ...more });
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+  return {
+    clock: of(time),
+    minute: of({ hour: "2-digit", minute: "2-digit" }),
+    day: of({ month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }),
+    exact: of({ year: "numeric", month: "short", day: "numeric", ...time, timeZoneName: "short" }),
+  };
+}
+
+/** "UTC", or the short name of the reader's zone. */
+export function zoneName(of = zone) {
+  if (of === "utc") return "UTC";
+  return formats.local.exact.formatToParts(new Date()).find((part) => part.type === "timeZoneName")?.value ?? "local";
+}
+
+export const isUtc = () => zone === "utc";
+
+export function switchZone() {
+  zone = zone === "utc" ? "local" : "utc";
+  try {
+    localStorage.setItem("tersely-zone", zone);
+  } catch {
+    // The choice applies to this page only.
+  }
+  for (const node of document.querySelectorAll("time[data-clock]")) write(node);
+  dispatchEvent(new Event("zone"));
+}
+
+/** Both zones, for titles. */
+function exactly(moment) {
+  const utc = formats.utc.exact.format(moment);
+  const local = formats.local.exact.format(moment);
+  return utc === local ? utc : zone === "utc" ? `${utc} (${local})` : `${local} (${utc})`;
+}
+
+function write(node) {
+  const moment = new Date(node.dateTime);
+  node.title = exactly(moment);
+  const text = formats[zone][node.dataset.clock].format(moment);
+  node.textContent = node.dataset.zone === undefined ? text : `${text} ${zoneName()}`;
+}
+
+/** The time of day as text, with the zone. */
+export const clockWords = (iso) => `${formats[zone].clock.format(new Date(iso))} ${zoneName()}`;
 
 export const number = (value) => whole.format(value ?? 0);
 
 /** 239752 → 240k; for places where the exact figure is shown elsewhere. */
 export function short(value) {
-  if (value < 1000) return String(Math.round(value));
-  if (value < 10_000) return `${(value / 1000).toFixed(1)}k`;
+  if (value < 999.5) return String(Math.round(value));
+  if (value < 9_950) return `${(value / 1000).toFixed(1)}k`;
   if (value < 999_500) return `${Math.round(value / 1000)}k`;
   return `${(value / 1e6).toFixed(value < 10e6 ? 2 : 1)}M`;
 }
@@ -26,30 +80,44 @@ export function bytes(value) {
 export function price(usd) {
   if (usd === null || usd === undefined) return "unknown";
   if (usd === 0) return "$0";
+  if (usd < 0.0001) return "< $0.0001";
   return usd < 0.01 ? `$${usd.toFixed(4)}` : `$${usd.toFixed(2)}`;
 }
 
 export function percent(part, of) {
   if (!of) return "0%";
   const value = (100 * part) / of;
-  return value > 99 && value < 100 ? `${Math.min(99.9, value).toFixed(1)}%` : `${Math.round(value)}%`;
+  if (value > 0 && value < 0.1) return "< 0.1%";
+  if (value > 99 && value < 100) return `${Math.min(99.9, value).toFixed(1)}%`;
+  return value > 0 && value < 1 ? `${value.toFixed(1)}%` : `${Math.round(value)}%`;
 }
 
+/** 1 call, 2 calls. */
+export const count = (value, one, many = `${one}s`) => `${number(value)} ${value === 1 ? one : many}`;
+
+/** Rounded to the shown precision before the unit is chosen, so that there is never a "60 s" or a "1000 ms". */
 export function duration(ms) {
   if (ms === null || ms === undefined || Number.isNaN(ms)) return "";
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  if (Math.round(ms) < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 9_950) return `${(ms / 1000).toFixed(1)} s`;
+  const seconds = Math.round(ms / 1000);
+  if (seconds < 60) return `${seconds} s`;
   const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+  if (minutes < 60) return seconds % 60 ? `${minutes} min ${seconds % 60} s` : `${minutes} min`;
+  return minutes % 60 ? `${Math.floor(minutes / 60)} h ${minutes % 60} min` : `${Math.floor(minutes / 60)} h`;
 }
+
+/** From the start of something: +0.2 s, −3 min. */
+export const offset = (iso, start) => {
+  const ms = new Date(iso) - new Date(start);
+  return `${ms < 0 ? "−" : "+"}${duration(Math.abs(ms) < 60_000 ? Math.abs(ms) : Math.round(Math.abs(ms) / 1000) * 1000)}`;
+};
 
 function ago(moment) {
   const seconds = Math.round((Date.now() - moment) / 1000);
   if (seconds < -5) return `in ${spell(-seconds)}`;
   if (seconds < 5) return "now";
-  return seconds < 7 * 86400 ? `${spell(seconds)} ago` : dayTime.format(moment);
+  return seconds < 7 * 86400 ? `${spell(seconds)} ago` : formats[zone].day.format(moment);
 }
 
 function spell(seconds) {
@@ -59,27 +127,28 @@ function spell(seconds) {
   return `${Math.floor(seconds / 86400)} days`;
 }
 
-/** A relative time, updated while it is shown. */
+/** A relative time, updated while it is shown; on paper, the exact time. */
 export function when(iso) {
   if (!iso) return h("span", null, "–");
   const moment = new Date(iso);
-  return h("time.ago", { datetime: iso, title: exact.format(moment) }, ago(moment));
+  return h("time.ago", { datetime: iso, title: exactly(moment), dataset: { exact: formats[zone].exact.format(moment) } }, ago(moment));
 }
 
-/** The time of day; the full date in the title. */
-export function clock(iso) {
-  const moment = new Date(iso);
-  return h("time", { datetime: iso, title: exact.format(moment) }, clockTime.format(moment));
+/** The time of day in the chosen zone; both zones in the title. form: "clock", "minute", "day" or "exact". */
+export function clock(iso, form = "clock", { named = false } = {}) {
+  const node = h("time", { datetime: iso, dataset: named && form !== "exact" ? { clock: form, zone: "" } : { clock: form } });
+  write(node);
+  return node;
 }
 
 /** A duration; counts on while there is no end. */
 export function lasting(from, to) {
   if (!from) return h("span", null, "–");
   if (to) return h("span", null, duration(new Date(to) - new Date(from)));
-  return h("time.lasting", { datetime: from, title: `since ${exact.format(new Date(from))}` }, duration(Date.now() - new Date(from)));
+  return h("time.lasting", { datetime: from, title: `since ${exactly(new Date(from))}` }, duration(Date.now() - new Date(from)));
 }
 
-setInterval(() => {
+const ticking = setInterval(() => {
   if (document.hidden) return;
   for (const node of document.querySelectorAll("time.ago")) {
     const text = ago(new Date(node.dateTime));
@@ -87,6 +156,8 @@ setInterval(() => {
   }
   for (const node of document.querySelectorAll("time.lasting")) node.textContent = duration(Math.floor((Date.now() - new Date(node.dateTime)) / 1000) * 1000);
 }, 1000);
+// In Node, where the functions are tested, nothing is waited for.
+ticking.unref?.();
 
 const STATUS = {
   pending: "waiting",
@@ -105,13 +176,7 @@ export function pill(status) {
   return h("span.pill", { dataset: { status } }, statusWord(status));
 }
 
-/** before → after, with a bar for the remaining share. */
-export function saved(before, after, { bar = true } = {}) {
-  const share = before ? Math.max(0.4, Math.min(100, (100 * after) / before)) : 100;
-  return h(
-    "span.saved",
-    { title: `${number(before)} tokens returned, ${number(after)} passed to the model` },
-    h("span.figures", null, number(before), h("i", null, "→"), h("b", null, number(after))),
-    bar && h("span.bar-of", { "aria-hidden": "true" }, h("span", { style: { width: `${share}%` } })),
-  );
+/** before → after. */
+export function saved(before, after) {
+  return h("span.saved", { title: `${number(before)} tokens returned, ${number(after)} passed to the model` }, short(before), h("i", null, "→"), short(after));
 }

@@ -80,11 +80,12 @@ export function parseJson(text) {
 }
 
 /** The visible rows in order; a folded node is one row. */
-export function visibleRows(root) {
+export function visibleRows(root, isWanted = () => true) {
   const rows = [];
   const stack = [root];
   while (stack.length) {
     const node = stack.pop();
+    if (!isWanted(node)) continue;
     rows.push(node);
     if (node.children && node.open) for (let place = node.children.length - 1; place >= 0; place--) stack.push(node.children[place]);
   }
@@ -134,4 +135,42 @@ export function gist(node) {
 
 function namesOf(node) {
   return node?.kind === "object" ? node.children.find((child) => (child.key === "name" || child.key === "id" || child.key === "title") && !child.children) : undefined;
+}
+
+/**
+ * Mark the nodes at places such as "1.12-36,38.0" (positions of children, from 0), and everything below them.
+ * Every node gets `leaves` and `lost`: how many values are below it, and how many of them are left out.
+ */
+export function markTree(root, values) {
+  for (const kind of ["folded", "partial", "lost"]) for (const place of values[kind] ?? []) for (const node of nodesAt(root, place)) node.mark = kind;
+  const order = [];
+  for (const node of everyNode(root)) {
+    if (node.parent?.mark && !node.mark) node.mark = node.parent.mark;
+    node.leaves = node.children ? 0 : 1;
+    node.lost = !node.children && node.mark === "lost" ? 1 : 0;
+    order.push(node);
+  }
+  for (const node of order.reverse())
+    if (node.parent) {
+      node.parent.leaves += node.leaves;
+      node.parent.lost += node.lost;
+    }
+}
+
+function nodesAt(root, place) {
+  let found = [root];
+  for (const part of place.split(".")) {
+    const spans = part.split(",").map((span) => span.split("-").map(Number));
+    const next = [];
+    for (const node of found) {
+      // A value that contains JSON or many lines is one value here: it is shown in part.
+      if (!node.children) {
+        node.mark ??= "partial";
+        continue;
+      }
+      for (const [first, last = first] of spans) next.push(...node.children.slice(first, last + 1));
+    }
+    found = next;
+  }
+  return found;
 }

@@ -1,10 +1,11 @@
 // <kept-text session handle>: a viewer for a whole kept result. Lines are fetched in blocks as they become visible; JSON folds. The
-// service searches lines; JSON is searched here.
+// service searches lines; JSON is searched here. Lines and values are marked by what became of them in the text the model received.
 
 import { api, query } from "./api.js";
-import { announce, h, icon, put } from "./dom.js";
-import { bytes, number } from "./format.js";
-import { everyNode, gist, nodeAt, parseJson, unfoldTo, visibleRows } from "./json-rows.js";
+import { announce, copyButton, h, icon, put, s } from "./dom.js";
+import { bytes, clockWords, number } from "./format.js";
+import { everyNode, gist, markTree, nodeAt, parseJson, unfoldTo, visibleRows } from "./json-rows.js";
+import { LineMarks, WrappedRows, levelOf } from "./line-marks.js";
 import "./virtual-rows.js";
 
 const BLOCK = 300;
@@ -12,6 +13,9 @@ const MOST_BLOCKS = 60;
 const LONGEST_LINE = 2_000;
 const LARGEST_JSON = 1_500_000;
 const MOST_MARKS = 300;
+const LARGEST_COPY = 5_000_000;
+const FEWEST_FOR_PLOT = 40;
+const NAMES = { shown: "shown", partial: "shown in part", folded: "counted", lost: "left out", quoted: "quoted", cited: "cited", unused: "not used" };
 
 class KeptText extends HTMLElement {
   #blocks = new Map();
@@ -21,7 +25,10 @@ class KeptText extends HTMLElement {
   #rows = [];
   #view = "lines";
   #marked = [0, -1];
-  #lost = [];
+  #marks = new LineMarks();
+  #filter = "";
+  #chosen = null;
+  #wrapped = null;
   #search = { q: "", hits: [], at: -1, turn: 0 };
   #gone = new AbortController();
 
@@ -54,12 +61,31 @@ class KeptText extends HTMLElement {
     this.text = document.createElement("virtual-rows");
     this.text.className = "text";
     this.ruler = h("div.ruler", { "aria-hidden": "true" });
-    put(this, h("div.tools", null, this.field, this.letters, this.pattern, this.steps, this.found, h("span.grow"), this.views), h("div.sheet", null, this.text, this.ruler));
+    this.wrap = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "Wrap long lines", onclick: () => this.#wrap(!this.#wrapped) }, "Wrap");
+    this.filters = h("div.marks-bar", { hidden: true });
+    this.plot = h("div.histogram", { hidden: true });
+    const raw = `/api/v1${this.base}/raw`;
+    put(
+      this,
+      h("div.tools", null, this.field, this.letters, this.pattern, this.steps, this.found, h("span.grow"), this.views, this.wrap, copyButton("Copy", () => this.#original(raw)), h("a.button.small", { href: raw, download: "", title: "Download the whole result" }, icon("down"), "Download")),
+      this.filters,
+      this.plot,
+      h("div.sheet", null, this.text, this.ruler),
+    );
     this.text.addEventListener("keydown", (event) => this.#keys(event));
     this.ruler.addEventListener("click", (event) => {
       const box = this.ruler.getBoundingClientRect();
-      this.text.to(Math.floor(((event.clientY - box.top) / box.height) * (this.#view === "json" ? this.#rows.length : this.#about.lines)));
+      this.text.to(Math.floor(((event.clientY - box.top) / box.height) * (this.#view === "json" ? this.#rows.length : this.#lines.count)));
     });
+  }
+
+  get #lines() {
+    return (this.#chosen ??= this.#marks.chosen(this.#filter, this.#about.lines));
+  }
+
+  async #original(raw) {
+    if (this.#about.bytes > LARGEST_COPY) throw new Error("Too large: download it");
+    return (await fetch(raw)).text();
   }
 
   disconnectedCallback() {
@@ -68,15 +94,41 @@ class KeptText extends HTMLElement {
   }
 
   /** Load and show the beginning; returns the result's metadata. */
-  async open({ lost = [] } = {}) {
+  async open() {
     const start = await api(`${this.base}?lines=1-${BLOCK}`, { signal: this.#gone.signal });
     this.#about = start;
-    this.#lost = lost.flatMap(({ lines, partial }) => (partial ? [] : (lines ?? []))).sort((a, b) => a[0] - b[0]);
+    this.#chosen = null;
     this.#take(0, start);
     this.text.setAttribute("aria-label", `The whole result, ${number(start.lines)} lines`);
     this.#showLines();
     if (/^\s*[[{]/.test(start.text) && start.bytes <= LARGEST_JSON) await this.#readJson(start);
+    this.plotted = this.#tree || start.lines < FEWEST_FOR_PLOT ? Promise.resolve() : this.#drawPlot();
     return start;
+  }
+
+  /** Mark what became of each line and value; see ResultAccountOut of the API. */
+  mark(account) {
+    this.#marks = new LineMarks(account.lines);
+    this.#chosen = null;
+    if (this.#tree) markTree(this.#tree, account.values);
+    const byValue = this.#tree && account.values.lost.length + account.values.folded.length + account.values.partial.length > 0;
+    const counts = byValue ? treeCounts(this.#tree) : account.counts;
+    this.valueCounts = byValue ? counts : null;
+    const filter = (name, words, title) => h("button.small.toggle", { type: "button", dataset: { filter: name }, title, "aria-pressed": String(name === this.#filter), onclick: () => this.#choose(this.#view, name) }, words);
+    put(
+      this.filters,
+      h("span.legend-marks", null, Object.entries(NAMES).map(([kind, word]) => counts[kind] && h("span", { class: `is-${kind}` }, h("i", { "aria-hidden": "true" }), `${number(counts[kind])} ${byValue ? (counts[kind] === 1 ? "value" : "values") : counts[kind] === 1 ? "line" : "lines"} ${word}`))),
+      h("span.grow"),
+      h("span.views", { role: "group", "aria-label": "Filter" }, filter("", "All", "Every line"), filter("left-out", "Left out", "Only what was left out"), filter("kept", "Kept", "Only what was kept")),
+    );
+    this.filters.hidden = !account.lines.length;
+    this.#choose(this.#view);
+  }
+
+  /** The line to open at if the address names none: the first one that the model quoted or cited, else the first error. */
+  get firstOfInterest() {
+    if (this.#tree) return 0;
+    return this.#marks.first("quoted", "cited") || this.firstError || 0;
   }
 
   /** Show these lines and mark them. */
@@ -88,15 +140,20 @@ class KeptText extends HTMLElement {
       this.#showTree();
       this.text.to(this.#rows.indexOf(node), { block: "start" });
     } else {
-      if (this.#view === "json") this.#choose("lines");
+      if (this.#view === "json" || (this.#filter && this.#lines.line(this.#lines.index(first)) !== first)) this.#choose("lines", "");
       this.text.refresh();
-      this.text.to(first - 1, { block: last - first > 10 ? "start" : "center" });
+      this.text.to(this.#lines.index(first), { block: last - first > 10 ? "start" : "center" });
     }
     announce(first === last ? `Line ${first}` : `Lines ${first} to ${last}`);
   }
 
-  #choose(view) {
+  #choose(view, filter = this.#filter) {
     this.#view = view;
+    this.#filter = filter;
+    this.#chosen = null;
+    if (filter && this.#wrapped) this.#wrap(false);
+    this.wrap.hidden = view === "json" || Boolean(filter);
+    for (const button of this.filters.querySelectorAll("[data-filter]")) button.setAttribute("aria-pressed", String(button.dataset.filter === filter));
     for (const button of this.views.children) button.setAttribute("aria-pressed", String(button.dataset.view === view));
     if (view === "json") this.#showTree();
     else this.#showLines();
@@ -108,31 +165,99 @@ class KeptText extends HTMLElement {
   #showLines() {
     this.text.dataset.digits = String(this.#about.lines).length;
     this.text.style.setProperty("--digits", String(this.#about.lines).length);
+    const lines = this.#lines;
     this.text.show(
-      this.#about.lines,
-      (index) => this.#line(index),
+      lines.count,
+      (index) => this.#line(lines.line(index)),
       (first, last) => {
-        for (let block = Math.floor(first / BLOCK); block <= Math.floor(last / BLOCK); block++) this.#need(block);
+        for (let index = first; index <= last; index++) this.#need(Math.floor((lines.line(index) - 1) / BLOCK));
       },
+      this.#wrapped ?? undefined,
     );
     this.#drawRuler();
   }
 
-  #line(index) {
-    const number = index + 1;
+  #wrap(on) {
+    this.wrap.setAttribute("aria-pressed", String(on));
+    this.text.classList.toggle("wrapped", on);
+    if (on) {
+      const probe = h("span.line", { style: { visibility: "hidden", width: "auto" } }, "0".repeat(100));
+      this.text.append(probe);
+      const wide = probe.getBoundingClientRect().width / 100;
+      probe.remove();
+      const gutter = String(this.#about.lines).length * wide + 22 + 10 + 10 + 24;
+      this.#wrapped = new WrappedRows(BLOCK, Math.max(20, Math.floor((this.text.clientWidth - gutter) / wide)));
+      for (const [block, texts] of this.#blocks) this.#wrapped.set(block, texts);
+    } else this.#wrapped = null;
+    const top = this.topLine;
+    this.#showLines();
+    this.text.to(this.#lines.index(top), { block: "start" });
+  }
+
+  get topLine() {
+    const rows = [...this.text.querySelectorAll(".line[data-line]")].filter((row) => row.getBoundingClientRect().bottom > this.text.getBoundingClientRect().top + 20);
+    return Math.min(...rows.map((row) => Number(row.dataset.line)), this.#about.lines);
+  }
+
+  #line(number) {
+    const index = number - 1;
     const text = this.#blocks.get(Math.floor(index / BLOCK))?.[index % BLOCK];
     const [from, to] = this.#marked;
+    const kind = this.#marks.at(number);
     const row = h(
       "div.line",
-      { dataset: { line: number }, class: [number >= from && number <= to && "here", this.#isLost(number) && "lost", this.#hitAt(number) && "hit"].filter(Boolean).join(" ") },
-      h("a.no", { href: `#L${number}`, tabindex: -1 }, number),
+      { dataset: { line: number }, class: [number >= from && number <= to && "here", kind && `is-${kind}`, this.#hitAt(number) && "hit"].filter(Boolean).join(" ") },
+      h("a.no", { href: `#L${number}`, tabindex: -1, title: NAMES[kind] && `Line ${number}: ${NAMES[kind]}` }, number),
     );
     if (text === undefined) return row;
     const shown = text.length > LONGEST_LINE ? text.slice(0, LONGEST_LINE) : text;
-    row.append(h("span.words", null, this.#emphasized(shown, number)));
+    row.append(h("span.words", { dataset: { level: levelOf(shown) } }, this.#emphasized(shown, number)));
     if (text.length > LONGEST_LINE)
       row.append(h("button.small.rest", { type: "button", onclick: () => this.#whole(number, text) }, `… ${bytesOrMore(text.length - LONGEST_LINE)} more`));
     return row;
+  }
+
+  // Levels over time
+
+  async #drawPlot() {
+    let found;
+    try {
+      found = await api(`${this.base}/histogram`, { signal: this.#gone.signal });
+    } catch {
+      return; // The lines are shown without a plot.
+    }
+    this.firstError = found.first_error;
+    const { items } = found;
+    if (!items.some((one) => one.error || one.warn) || items.length < 3) return;
+    const most = Math.max(...items.map((one) => one.error + one.warn + one.other));
+    const height = 34;
+    // The square root: a few errors among thousands of lines must be visible.
+    const tall = (count) => (count ? Math.max(1.5, height * Math.sqrt(count / most)) : 0);
+    const bar = (one, place) => {
+      const all = tall(one.error + one.warn + one.other);
+      const warn = tall(one.error + one.warn);
+      const error = tall(one.error);
+      const words = `${one.at ? `${clockWords(one.at)}: ` : ""}${number(one.error)} errors, ${number(one.warn)} warnings, ${number(one.other)} other lines, from line ${number(one.first_line)} on`;
+      return s(
+        "g",
+        { onclick: () => this.jump(one.first_line) },
+        s("title", null, words),
+        s("rect.hover", { x: place * 10, y: 0, width: 10, height }),
+        s("rect.other", { x: place * 10 + 1, y: height - all, width: 8, height: all }),
+        warn ? s("rect.warn", { x: place * 10 + 1, y: height - warn, width: 8, height: warn }) : null,
+        error ? s("rect.error", { x: place * 10 + 1, y: height - error, width: 8, height: error }) : null,
+      );
+    };
+    const errors = items.reduce((sum, one) => sum + one.error, 0);
+    const warnings = items.reduce((sum, one) => sum + one.warn, 0);
+    put(
+      this.plot,
+      h("span.under", null, items[0].at ? clockWords(items[0].at) : "line 1"),
+      s("svg", { viewBox: `0 0 ${items.length * 10} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `Log levels over time: ${number(errors)} errors, ${number(warnings)} warnings` }, items.map(bar)),
+      h("span.under", null, items.at(-1).at ? clockWords(items.at(-1).at) : `line ${number(this.#about.lines)}`),
+      h("span.level-counts", null, errors ? h("button.small.level-error", { type: "button", onclick: () => this.jump(found.first_error), title: "Go to the first error" }, `${number(errors)} ${errors === 1 ? "error" : "errors"}`) : null, warnings ? h("span.level-warn", null, `${number(warnings)} ${warnings === 1 ? "warning" : "warnings"}`) : null),
+    );
+    this.plot.hidden = false;
   }
 
   #whole(number, text) {
@@ -155,8 +280,8 @@ class KeptText extends HTMLElement {
     try {
       this.#take(block, await api(`${this.base}?lines=${first}-${first + BLOCK - 1}`, { signal: this.#gone.signal }));
       for (const row of this.text.querySelectorAll(".line:not(:has(.words))")) {
-        const index = Number(row.dataset.line) - 1;
-        if (Math.floor(index / BLOCK) === block) row.append(...[...this.#line(index).childNodes].slice(1));
+        const number = Number(row.dataset.line);
+        if (Math.floor((number - 1) / BLOCK) === block) row.append(...[...this.#line(number).childNodes].slice(1));
       }
     } catch (problem) {
       if (problem.name !== "AbortError") setTimeout(() => this.text.isConnected && this.text.refresh(), 2_000);
@@ -172,6 +297,7 @@ class KeptText extends HTMLElement {
     const complete = answer.next === null || lines.length >= BLOCK;
     if (!complete && answer.next.startsWith("bytes=")) lines[lines.length - 1] += " …";
     this.#blocks.set(block, lines);
+    if (this.#wrapped) this.text.relayout(() => this.#wrapped.set(block, lines));
     if (!complete) this.#rest(block, lines);
     if (this.#blocks.size > MOST_BLOCKS) this.#blocks.delete(this.#blocks.keys().next().value);
   }
@@ -204,13 +330,14 @@ class KeptText extends HTMLElement {
       return; // Not JSON, or nested too deeply: show lines.
     }
     const view = (name, words) => h("button.small.toggle", { type: "button", dataset: { view: name }, "aria-pressed": "false", onclick: () => this.#choose(name) }, words);
+    unfoldSome(this.#tree);
     put(this.views, view("json", "JSON"), view("lines", "Lines"));
     this.views.hidden = false;
     this.#choose("json");
   }
 
   #showTree() {
-    this.#rows = visibleRows(this.#tree);
+    this.#rows = visibleRows(this.#tree, FILTERS[this.#filter]);
     this.text.show(this.#rows.length, (index) => this.#fold(this.#rows[index]));
     this.#drawRuler();
   }
@@ -220,7 +347,7 @@ class KeptText extends HTMLElement {
     const [from, to] = this.#marked;
     const row = h(
       "div.line.json",
-      { class: [manyLines && node.line >= from && node.line <= to && "here", this.#search.hits[this.#search.at] === node && "here"].filter(Boolean).join(" "), style: { "--depth": Math.min(node.depth, 40) } },
+      { class: [manyLines && node.line >= from && node.line <= to && "here", this.#search.hits[this.#search.at] === node && "here", node.mark && `is-${node.mark}`].filter(Boolean).join(" "), style: { "--depth": Math.min(node.depth, 40) } },
       manyLines && h("a.no", { href: `#L${node.line}`, tabindex: -1 }, node.line),
     );
     const name = node.key === null ? null : [h("span.key", null, this.#emphasized(String(node.key))), h("span.colon", null, ": ")];
@@ -232,6 +359,7 @@ class KeptText extends HTMLElement {
           h("span.turn", { "aria-hidden": "true" }, node.open ? "▾" : "▸"),
           name,
           node.open ? h("span.gist", null, node.kind === "object" ? "{" : "[", ` ${node.children.length} `, node.kind === "object" ? "}" : "]") : h("span.gist", null, this.#emphasized(gist(node))),
+          node.lost && node.leaves && !node.mark ? h("span.lost-of", null, `${number(node.lost)} of ${number(node.leaves)} left out`) : null,
         ),
       );
     } else {
@@ -353,8 +481,15 @@ class KeptText extends HTMLElement {
       this.text.to(this.#rows.indexOf(hit));
     } else {
       this.#marked = [hit.line, hit.line];
+      if (this.#filter && this.#lines.line(this.#lines.index(hit.line)) !== hit.line) {
+        this.#filter = "";
+        this.#chosen = null;
+        for (const button of this.filters.querySelectorAll("[data-filter]")) button.setAttribute("aria-pressed", String(!button.dataset.filter));
+        this.#showLines();
+      }
       this.text.refresh();
-      if (!this.text.isInSight(hit.line - 1)) this.text.to(hit.line - 1);
+      const index = this.#lines.index(hit.line);
+      if (!this.text.isInSight(index)) this.text.to(index);
     }
   }
 
@@ -386,31 +521,54 @@ class KeptText extends HTMLElement {
     return parts;
   }
 
-  // Lines the model did not receive
-
-  #isLost(line) {
-    let low = 0;
-    let high = this.#lost.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.#lost[middle][0] <= line) low = middle + 1;
-      else high = middle;
-    }
-    // Ranges may overlap; checking a few that begin before the line is enough.
-    for (let place = low - 1; place >= Math.max(0, low - 8); place--) if (this.#lost[place][1] >= line) return true;
-    return false;
-  }
-
+  /** A strip beside the text: what became of every line, and the matches of the search. */
   #drawRuler() {
     const total = this.#about?.lines ?? 0;
     this.ruler.replaceChildren();
-    this.ruler.hidden = this.#view === "json";
-    if (!total || this.#view === "json") return;
-    const mark = (kind, first, last) =>
-      this.ruler.append(h(`span.${kind}`, { style: { top: `${(100 * (first - 1)) / total}%`, height: `max(2px, ${(100 * (last - first + 1)) / total}%)` } }));
-    for (const [first, last] of this.#lost.slice(0, MOST_MARKS)) mark("lost", first, last);
-    for (const { line } of this.#search.hits.slice(0, MOST_MARKS)) mark("hit", line, line);
+    this.ruler.hidden = this.#view === "json" || Boolean(this.#filter);
+    if (!total || this.ruler.hidden) return;
+    if (this.#marks.runs.length) this.ruler.append(strip(this.#marks.runs, total));
+    for (const { line } of this.#search.hits.slice(0, MOST_MARKS)) this.ruler.append(h("span.hit", { style: { top: `${(100 * (line - 1)) / total}%`, height: "2px" } }));
   }
+}
+
+const FILTERS = { "": undefined, "left-out": (node) => node.lost > 0, kept: (node) => node.lost < node.leaves };
+const HIGH = 1_000;
+
+/** All runs in one path per kind: thousands of runs are a few strings. What was kept is drawn on top, at least two units high. */
+function strip(runs, total) {
+  const paths = {};
+  for (const { first, last, kind } of runs) {
+    const kept = kind !== "lost" && kind !== "unused";
+    const top = (HIGH * (first - 1)) / total;
+    const height = Math.max(kept ? 2 : 0.5, (HIGH * (last - first + 1)) / total);
+    (paths[kind] ??= []).push(`M0 ${top.toFixed(1)}h8v${height.toFixed(1)}h-8z`);
+  }
+  const order = ["lost", "unused", "folded", "partial", "shown", "cited", "quoted"];
+  return s("svg", { viewBox: `0 0 8 ${HIGH}`, preserveAspectRatio: "none" }, order.map((kind) => paths[kind] && s(`path.mark-${kind}`, { d: paths[kind].join("") })));
+}
+
+/** Unfold level by level until there is something to read. */
+function unfoldSome(root) {
+  let level = [root];
+  let rows = 1;
+  while (level.length && rows < 30) {
+    const next = [];
+    for (const node of level) {
+      if (!node.children || rows >= 30) continue;
+      node.open = true;
+      rows += node.children.length;
+      next.push(...node.children.slice(0, 30));
+    }
+    level = next;
+  }
+}
+
+/** Values of a tree by what became of them. */
+function treeCounts(root) {
+  const counts = {};
+  for (const node of everyNode(root)) if (!node.children) counts[node.mark ?? "shown"] = (counts[node.mark ?? "shown"] ?? 0) + 1;
+  return counts;
 }
 
 const bytesOrMore = (count) => bytes(count).replace("bytes", "characters");

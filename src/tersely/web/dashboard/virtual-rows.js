@@ -1,6 +1,6 @@
 // <virtual-rows>: a list of any length that renders only the visible rows.
 //
-// All rows have the same height. Browsers limit elements to about 33 million pixels, so beyond half of that the scroll position is
+// Rows have the same height unless they are given a layout (wrapped lines). Browsers limit elements to about 33 million pixels, so beyond half of that the scroll position is
 // scaled to the rows.
 
 import { h } from "./dom.js";
@@ -9,12 +9,16 @@ const ROW = 20;
 const TALLEST = 15_000_000;
 const SPARE = 12;
 
+/** Rows of equal height: a row begins at its index. */
+const EVEN = { offset: (index) => index, at: (offset) => Math.floor(offset), total: (count) => count, size: () => 1 };
+
 class VirtualRows extends HTMLElement {
   #count = 0;
   #rows = new Map();
   #frame = 0;
   #draw = () => h("div");
   #seen = () => {};
+  #layout = EVEN;
 
   connectedCallback() {
     this.tabIndex = 0;
@@ -32,12 +36,26 @@ class VirtualRows extends HTMLElement {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** draw(index) returns the element of a row; seen(first, last) is called with the visible range, so that it can be fetched. */
-  show(count, draw, seen = () => {}) {
+  /**
+   * draw(index) returns the element of a row; seen(first, last) is called with the visible range, so that it can be fetched.
+   * layout: the offset of each row and the row at an offset, in heights of a single row.
+   */
+  show(count, draw, seen = () => {}, layout = EVEN) {
     this.#count = count;
     this.#draw = draw;
     this.#seen = seen;
-    this.room.style.height = `${Math.min(TALLEST, count * ROW) + ROW}px`;
+    this.#layout = layout;
+    this.room.style.height = `${Math.min(TALLEST, layout.total(count) * ROW) + ROW}px`;
+    this.refresh();
+  }
+
+  /** The layout changed: keep the first visible row where it is. */
+  relayout(change) {
+    const first = this.#layout.at((this.scrollTop * this.#scale) / ROW);
+    const rest = this.scrollTop * this.#scale - this.#layout.offset(first) * ROW;
+    change();
+    this.room.style.height = `${Math.min(TALLEST, this.#layout.total(this.#count) * ROW) + ROW}px`;
+    this.scrollTop = (this.#layout.offset(first) * ROW + rest) / this.#scale;
     this.refresh();
   }
 
@@ -49,20 +67,21 @@ class VirtualRows extends HTMLElement {
   }
 
   get #scale() {
-    const full = this.#count * ROW;
+    const full = this.#layout.total(this.#count) * ROW;
     // Pixels of rows per pixel of the scroll range.
     return full <= TALLEST ? 1 : (full - this.clientHeight) / (TALLEST - this.clientHeight);
   }
 
   to(index, { block = "center" } = {}) {
-    const wanted = index * ROW - (block === "center" ? this.clientHeight / 2 - ROW : ROW);
+    const wanted = this.#layout.offset(index) * ROW - (block === "center" ? this.clientHeight / 2 - ROW : ROW);
     this.scrollTop = Math.max(0, wanted) / this.#scale;
     this.#soon();
   }
 
   isInSight(index) {
     const from = this.scrollTop * this.#scale;
-    return index * ROW >= from && (index + 1) * ROW <= from + this.clientHeight;
+    const top = this.#layout.offset(index) * ROW;
+    return top >= from && top + ROW <= from + this.clientHeight;
   }
 
   row(index) {
@@ -78,8 +97,8 @@ class VirtualRows extends HTMLElement {
 
   #place() {
     const from = this.scrollTop * this.#scale;
-    const first = Math.max(0, Math.floor(from / ROW) - SPARE);
-    const last = Math.min(this.#count - 1, Math.ceil((from + this.clientHeight) / ROW) + SPARE);
+    const first = Math.max(0, this.#layout.at(from / ROW) - SPARE);
+    const last = Math.min(this.#count - 1, this.#layout.at((from + this.clientHeight) / ROW) + 1 + SPARE);
     for (const [index, row] of this.#rows) {
       if (index >= first && index <= last) continue;
       row.remove();
@@ -93,7 +112,9 @@ class VirtualRows extends HTMLElement {
         this.#rows.set(index, row);
         this.room.append(row);
       }
-      row.style.transform = `translateY(${index * ROW + shift}px)`;
+      row.style.transform = `translateY(${this.#layout.offset(index) * ROW + shift}px)`;
+      const size = this.#layout.size(index);
+      if (size > 1) row.style.height = `${size * ROW}px`;
     }
     if (last >= first) this.#seen(first, last);
   }
