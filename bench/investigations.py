@@ -58,7 +58,11 @@ class Scale:
     """Sessions at once; the service may run twice as many."""
 
     alerts: int = 60
+    same_moment: int = 200
     events: int = 5_000
+    watching: int = 50
+    """Viewers of one session that all begin at once."""
+
     memory_sessions: int = 1_000
     viewers: int = 200
     cuts: int = 500
@@ -69,7 +73,18 @@ class Scale:
 
 FULL = Scale()
 QUICK = Scale(memory_sessions=200)
-SMOKE = Scale(sessions=2, alerts=3, events=50, memory_sessions=20, viewers=20, cuts=10, flood=20, pace=0.1)
+SMOKE = Scale(
+    sessions=2,
+    alerts=3,
+    same_moment=5,
+    events=50,
+    watching=3,
+    memory_sessions=20,
+    viewers=20,
+    cuts=10,
+    flood=20,
+    pace=0.1,
+)
 
 
 def percentile(values: list[float], share: float) -> float:
@@ -383,23 +398,60 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -
     marks.say("accepted to begun p50", statistics.median(begun), 150, beside=f"   (p95 {percentile(begun, 0.95):.0f})")
 
 
-async def catch_up(up: Service, marks: Marks, session_id: str, events: int) -> None:
-    seconds = []
-    for _ in range(5):
-        heard = Heard()
-        async with up.viewer() as viewer:
-            began = time.perf_counter()
-            await viewer.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": 0}))
-            async for text in viewer:
-                event = json.loads(text)
-                if "seq" in event:
-                    heard.seqs.append(event["seq"])
-                    if event["seq"] >= events:
-                        break
-            seconds.append(time.perf_counter() - began)
-        assert heard.seqs == list(range(1, events + 1)), "a gap in the catch-up"
+async def same_moment(up: Service, marks: Marks, alerts: int) -> None:
+    """Alerts that a monitoring system sends together when a data centre is lost; nobody watches yet."""
+    took: list[float] = []
+    ids: list[str] = []
+
+    async def submit(number: int) -> None:
+        session_id, seconds = await up.submit(f"alert {number} of many, be quick")
+        took.append(seconds * 1000)
+        ids.append(session_id)
+
+    with costs(up):
+        async with anyio.create_task_group() as group:
+            for number in range(alerts):
+                group.start_soon(submit, number)
+        await _all_ended(up, ids)
+    print(f"  {alerts} alerts in the same moment, nobody watching")
+    marks.say("submit p95", percentile(took, 0.95), 300, beside=f"   (p50 {statistics.median(took):.0f})")
+
+
+async def caught_up(up: Service, session_id: str, events: int) -> float:
+    """Seconds until a viewer that begins now has every event of a session."""
+    seqs: list[int] = []
+    async with up.viewer() as viewer:
+        began = time.perf_counter()
+        await viewer.send(json.dumps({"action": "subscribe", "channel": f"session:{session_id}", "last_seq": 0}))
+        async for text in viewer:
+            event = json.loads(text)
+            if "seq" in event:
+                seqs.append(event["seq"])
+                if event["seq"] >= events:
+                    break
+        seconds = time.perf_counter() - began
+    assert seqs == list(range(1, events + 1)), "a gap in the catch-up"
+    return seconds
+
+
+async def catch_up(up: Service, marks: Marks, session_id: str, events: int, viewers: int) -> None:
+    seconds = [await caught_up(up, session_id, events) for _ in range(5)]
     print(f"  Catch-up of {events:,} events over the WebSocket")
     marks.say("all of them", statistics.median(seconds) * 1000, 1000)
+    together: list[float] = []
+
+    async def watch() -> None:
+        together.append(await caught_up(up, session_id, events))
+
+    before = up.megabytes()
+    with costs(up):
+        async with anyio.create_task_group() as group:
+            for _ in range(viewers):
+                group.start_soon(watch)
+    print(f"  The same with {viewers} viewers at once: {viewers * events:,} deliveries, none lost or doubled")
+    print(f"    the last has all after {max(together):.1f} s; memory {before:.0f} to {up.megabytes():.0f} MB")
+    alone = statistics.median(seconds) * viewers
+    print(f"    {max(together) / alone:.2f} of the time that one after the other would take")
 
 
 async def slow_viewers(up: Service, marks: Marks, large: str, viewers: int, pace: float) -> None:
@@ -734,8 +786,9 @@ async def main(which: str, parts: tuple[str, ...], scale: Scale) -> int:
                         await running(up, marks, plain_ms, scale.sessions)
                     if "burst" in parts:
                         await at_once(up, marks, plain_ms, scale.sessions)
+                        await same_moment(up, marks, scale.same_moment)
                     if "catch_up" in parts:
-                        await catch_up(up, marks, long, scale.events)
+                        await catch_up(up, marks, long, scale.events, scale.watching)
                     if "slow" in parts:
                         await slow_viewers(up, marks, large, scale.viewers, scale.pace)
                     if "memory" in parts:

@@ -137,6 +137,8 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     part("F38", what, pg, 120, scenarios.flood, {"looks": 0, "limit": 8}, **flood)
     what = f"kill -9, {times(20)} times, two replicas, default lease"
     part("takeover", what, pg, 120, scenarios.takeover, {"lease": 30.0}, count=times(20), alone=True)
+    what = f"kill -9, {times(20)} times, one process, default lease"
+    part("takeover", what, lite, 120, scenarios.takeover, {"lease": 30.0}, count=times(20), replicas=1, alone=True)
     # The long ones, side by side.
     older = _older_source()
     what = f"kill -9, {kills} times, tools with side effects, an update and an outage"

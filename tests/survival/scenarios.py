@@ -116,9 +116,11 @@ async def _away(it: Cluster, server: PostgreSQL | None) -> None:
             await anyio.sleep(12)
 
 
-async def takeover(it: Cluster, draw: random.Random, *, count: int = 10) -> Counted:
-    """F01 with the default lease: two replicas, then one that is started again; how long sessions stand still."""
-    await it.start_all(2)
+async def takeover(it: Cluster, draw: random.Random, *, count: int = 10, replicas: int = 2) -> Counted:
+    """F01 with the default lease: how long sessions stand still until another replica, or the only one after its
+    restart, resumes them.
+    """
+    await it.start_all(replicas)
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, 6)
         for _ in range(count):
