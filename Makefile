@@ -128,7 +128,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 .PHONY: lock
 lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --all-extras --group dev -o requirements/dev.txt pyproject.toml
-	@$(COMPILE) --all-extras -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
+	@$(COMPILE) --extra all -c requirements/dev.txt -o requirements/runtime.txt pyproject.toml
 	@$(COMPILE) --group pyproject.toml:bench -o requirements/bench.txt
 	@$(COMPILE) --group pyproject.toml:bench --group pyproject.toml:headroom -o requirements/headroom.txt
 	@$(COMPILE) --group pyproject.toml:interop -o requirements/interop.txt

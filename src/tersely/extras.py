@@ -17,6 +17,10 @@ EXTRAS: dict[str, tuple[str, ...]] = {
     "serve": (*_LLM, *_MCP),
     "up": (*_LLM, *_MCP, "dbos", "fastapi", "websockets"),
     "query": ("duckdb",),
+    "langchain": ("langchain", "langgraph"),
+    "openai-agents": ("agents",),
+    "pydantic-ai": ("pydantic_ai",),
+    "fastmcp": ("fastmcp",),
 }
 """Extras whose modules are looked up before a command or function starts, with the modules it imports."""
 

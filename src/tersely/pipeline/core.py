@@ -84,6 +84,9 @@ class NoteWriter:
     read: str = "read_result"
     """Name of the tool that reads kept results, as the reader of the note sees it."""
 
+    passes_handles: bool = True
+    """Whether a handle as an argument of a tool stands for the whole result."""
+
     def write(self, lost: Sequence[Lost], handle: str | None, tokens: int) -> str:
         missing = _missing(lost)
         if handle is None:
@@ -94,9 +97,11 @@ class NoteWriter:
         where = f"start_line={first}" + (f", end_line={last}" if last else "")
         return (
             f"[Shortened from {tokens:,} tokens.{missing} More: {self.read}(handle={handle!r}, {where}), or with "
-            f'pattern=…, sql=… or looking_for=… instead of lines. "result:{handle}" as an argument of a tool passes '
-            "the whole.]"
+            f"pattern=…, sql=… or looking_for=… instead of lines.{self._passing(handle)}]"
         )
+
+    def _passing(self, handle: str) -> str:
+        return f' "result:{handle}" as an argument of a tool passes the whole.' if self.passes_handles else ""
 
     def shortest(self, handle: str | None) -> str:
         if handle is None:
