@@ -77,6 +77,13 @@ def test_a_range_of_times_goes_from_the_earliest_to_the_latest() -> None:
     assert "2024-01-11 10:00:00 – 2024-09-11 10:00" in head
 
 
+def test_a_line_that_was_torn_apart_does_not_spoil_the_range_of_times() -> None:
+    lines = [f"2026-11-15T10:{at // 60:02}:{at % 60:02}Z INFO api GET /cart/{at} 200" for at in range(900)]
+    torn = f"{lines[500][:15]}{lines[501]}"
+    head = condense("\n".join([*lines[:500], torn, *lines[500:]]), 200, "").text.split("\n")[0]
+    assert "2026-11-15T10:00:00Z – 2026-11-15T10:14:59Z" in head
+
+
 @pytest.mark.parametrize("line", ["Retrying in 5 seconds...", "worker: connection refused", "same line here"])
 def test_copies_of_a_line_are_one_line_with_its_count(line: str) -> None:
     condensed = condense(f"{line}\n" * 5_000, 300, "")

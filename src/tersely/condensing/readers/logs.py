@@ -786,13 +786,22 @@ class _Times:
         elif count <= _MOST_TIMES and _SORTABLE.match(first):
             self._keys = [_sort_key(log.parts(at).time) for at in range(count)]
         times = [key for key in self._keys if key]
+        self._in_order = all(map(le, times, times[1:]))
+        if place is not None and not self._in_order:
+            # Lines without a time, e.g. two that were written into each other, may have other digits there.
+            start, end = place
+            self._keys = [
+                key if key and _SORTABLE.fullmatch(line, start, end) else ""
+                for key, line in zip(self._keys, log.lines, strict=True)
+            ]
+            times = [key for key in self._keys if key]
+            self._in_order = all(map(le, times, times[1:]))
         if not times:
             self.range = first if first == last else f"first line {first}, last line {last}"
             return
-        self._in_order = all(map(le, times, times[1:]))
         if not self._in_order:
             earliest, latest = self._keys.index(min(times)), self._keys.index(max(times))
-            first, last = log.parts(earliest).time, log.parts(latest).time
+            first, last = log.parts(earliest).time or min(times), log.parts(latest).time or max(times)
         self.range = first if first == last else f"{first} – {last}"
 
     def of(self, members: Sequence[int]) -> str:
