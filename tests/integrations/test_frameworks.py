@@ -3,6 +3,8 @@
 import json
 import re
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ from tersely.integrations.pydantic_ai import CondensingToolset
 from tersely.text.tokens import O200K
 from tests.integrations.conftest import LARGE, NEEDLE, SECRET
 
+EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples" / "frameworks").glob("*.py"))
 QUESTION = "Why was the card declined?"
 SMALL = f"token = {SECRET}, 3 rows"
 
@@ -236,3 +239,21 @@ def test_a_result_is_shown_although_nothing_can_be_kept(data_folder: Path, monke
     shown = wrap(lambda: LARGE)()
     assert "could not be kept" in shown and NEEDLE in shown
     assert "unavailable" in ResultCondenser().read_now({"handle": "r_0000000000000000"})
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("program", [one for one in EXAMPLES if one.stem != "shop"], ids=lambda one: one.stem)
+def test_an_example_runs(program: Path) -> None:
+    done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=True, timeout=120)
+    assert "card declined by issuer 4711" in done.stdout and "Shortened from" in done.stdout
+    if program.stem.endswith("_agent"):
+        assert "2026-11-15T10:20:00Z ERROR payments" in done.stdout
+        assert "The issuer declined it (4711)." in done.stdout
+
+
+def test_the_block_of_the_how_to_runs() -> None:
+    page = (EXAMPLES[0].parents[2] / "docs" / "how-to" / "frameworks.md").read_text("utf-8")
+    (block,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(block, names)
+    assert names["middleware"].condenser.scope == "user:anna"
