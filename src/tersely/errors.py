@@ -12,6 +12,7 @@
     + SessionEnded          the operation needs a session that has not ended
     + SessionNotFound       no session has this id
     + SessionNotEnded       the operation needs a session that has ended
+    + ChatRefused           a follow-up question cannot be asked now
   x ToolError               the model can adapt; the message may quote the server, so mask it before it is shown
     + ToolNotFound          no such tool; names the closest ones
     + ToolForbidden         the configuration does not allow this tool
@@ -145,6 +146,14 @@ class SessionNotFound(InputError):
         super().__init__(
             f"There is no session {session_id[:80]!r}. It may have been deleted, or be older than sessions are kept."
         )
+
+
+class ChatRefused(InputError):
+    """A follow-up question cannot be asked now; `code` says why, for programs."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class SessionNotEnded(InputError):

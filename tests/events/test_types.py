@@ -11,6 +11,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from tersely.events import types
 from tersely.events.bus import Bus
+from tersely.events.log import create_session
 from tersely.events.recorder import SessionRecorder
 from tersely.events.schema import event_schema
 from tersely.events.types import STORED, TRANSIENT, Effect, effect_of
@@ -18,7 +19,7 @@ from tersely.masking.masked import assume_masked
 from tersely.store import sessions
 from tersely.store.database import Database
 from tersely.store.interactions import Interaction
-from tests.fakes.begun import begun, log
+from tests.fakes.begun import NOON, alert, begun, log
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "events.schema.json"
 
@@ -63,6 +64,10 @@ async def test_every_event_that_is_sent_has_a_declared_type_and_its_fields(datab
         await receive(2)
         await recorder.session_status("failed", reason="It broke.")
         await receive(3)
+        async with database.transaction() as db:
+            _, logged = await create_session(db, alert(parent_id=session_id, number=1), now=NOON)
+        bus.publish(*logged)
+        await receive(1)
     validator = Draft202012Validator(event_schema())
     for payload in sent:
         validator.validate(payload)

@@ -21,7 +21,14 @@ def test_a_record_is_stored_under_its_name_and_not_under_its_python_path() -> No
     assert stored == {"$is": "tool_call", "v": 1, "of": {"id": "c1", "name": "cluster.get_pods", "arguments": "{}"}}
 
 
-ADDED_SINCE = {"error.missing_extra", "verdict", "verdict_action", "citation", "error.sign_in_failed"}
+ADDED_SINCE = {
+    "error.chat_refused",
+    "error.missing_extra",
+    "verdict",
+    "verdict_action",
+    "citation",
+    "error.sign_in_failed",
+}
 
 
 @pytest.mark.parametrize(

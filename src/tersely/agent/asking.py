@@ -35,7 +35,7 @@ from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked
 from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
-from tersely.store.interactions import Interaction
+from tersely.store.interactions import Interaction, InteractionType
 
 _SHOWN_AT_LEAST = 48
 """New characters before the next delta is published: each delta masks the whole text again."""
@@ -68,6 +68,9 @@ class Turn:
     too_long: bool = False
     """The provider reports that the conversation exceeds its context window."""
 
+    tokens: int = 0
+    """Input and output of the request, as the provider counted them."""
+
     is_altered: bool = False
     """Masking changed text or calls: this is not exactly what the model wrote."""
 
@@ -85,6 +88,9 @@ class ModelCaller:
     llm: LLM
     recorder: Recorder
     masker: Masker
+    answers: Literal["final_analysis", "chat_response"] = "final_analysis"
+    """The event of the last answer; `chat_response` is also what the trace calls every call for it."""
+
     as_written: dict[str, WrittenTurn] = field(default_factory=dict)
     """Unmasked answers by step, in memory only: tools receive what the model wrote, the store only the masked form."""
 
@@ -111,17 +117,20 @@ class ModelCaller:
         """
         exchange: Exchange | None = None
         request = _request(tools, native)
+        traced_as: InteractionType = kind
+        if self.answers == "chat_response" and kind != "executive_summary":
+            traced_as = "chat_response"
 
         async def on_exchange(over: Exchange) -> None:
             nonlocal exchange
             if over.outcome in ("answered", "stopped"):
                 exchange = over  # Recorded below, with its calls.
             else:
-                record = exchange_record(kind, over, self.masker, request=request)
+                record = exchange_record(traced_as, over, self.masker, request=request)
                 await record_exchange(self.recorder, key, over, record)
 
         answer: Completion | None = None
-        event_type: EventType = "final_analysis" if kind == "final_analysis" else "llm_response"
+        event_type: EventType = self.answers if kind == "final_analysis" else "llm_response"
         async with AsyncExitStack() as stack:
             stack.enter_context(observed(on_exchange))
             is_shown = kind != "executive_summary"
@@ -133,6 +142,8 @@ class ModelCaller:
                 if exchange is not None:
                     answer = replace(answer, model=exchange.model, provider=exchange.provider)
                 turn = self._masked(answer, key)
+                if exchange is not None:
+                    turn = replace(turn, tokens=exchange.usage.input_tokens + exchange.usage.output_tokens)
             except (LLMError, MaskingFailed) as failure:
                 reason = self._reason(failure)
                 turn = Turn(
@@ -151,7 +162,7 @@ class ModelCaller:
                 if analysis:
                     await self.recorder.record(
                         key,
-                        "final_analysis",
+                        self.answers,
                         turn.text.derive(analysis),
                         {"model": turn.model, "provider": turn.provider},
                     )
@@ -163,7 +174,7 @@ class ModelCaller:
                         {"unsupported_native_tools": list(turn.unsupported)},
                     )
         if exchange is not None:
-            await self.recorder.exchange(key, _record(kind, exchange, request, turn, answer))
+            await self.recorder.exchange(key, _record(traced_as, exchange, request, turn, answer))
         return turn
 
     async def _when_available(self, answer: Callable[[], Awaitable[Completion]], events: "_AnswerEvents") -> Completion:
@@ -376,7 +387,7 @@ def _request(tools: Sequence[ToolSpec], native: NativeTools | None) -> dict[str,
 
 
 def _record(
-    kind: ModelCallKind,
+    kind: InteractionType,
     exchange: Exchange,
     request: Mapping[str, Any],
     turn: Turn,

@@ -40,8 +40,18 @@ class Assignment:
     asks_for_verdict: bool = False
     """Whether a model is asked for the verdict after its analysis; it costs one request."""
 
+    max_tokens: int = 0
+    """Model tokens, input and output, after which it has to conclude; 0: no limit."""
+
+    context: Sequence[tuple[str, Masked]] = ()
+    """More that the agent is told about the alert: heading and text of each part."""
+
+    answers: Literal["final_analysis", "chat_response"] = "final_analysis"
+    """What its last answer is: the analysis of a stage, or the answer to a person's question."""
+
     system: Prompt | None = None
     question: Prompt | None = None
+    closing: Prompt | None = None
     """Prompts that replace the default ones, for work other than alerts; they may omit placeholders."""
 
     @property

@@ -22,6 +22,7 @@ from tersely.text.tokens import O200K
 
 SYSTEM = Prompt("system", "tersely.agent")
 QUESTION = Prompt("question", "tersely.agent")
+ANALYSIS = Prompt("closing_analysis", "tersely.agent")
 
 DEFAULT_TASK = "Find out why this alert was raised: the most likely cause, and the evidence for it."
 
@@ -43,6 +44,7 @@ def beginning(
         instructions=assignment.agent.instructions.strip(),
         servers=servers,
         rules=rules,
+        closing=(assignment.closing or ANALYSIS).text,
     )
     return [
         Message("system", servers.derive(_tidy(system))),
@@ -73,6 +75,11 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
             if assignment.runbook.strip()
             else "",
             earlier="\n".join(others[-8:]),
+            context="\n".join(
+                f"{heading}:\n{part('context', text, window // 8)}"
+                for heading, text in assignment.context
+                if text.strip()
+            ),
         )
     )
 

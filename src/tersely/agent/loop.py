@@ -136,6 +136,9 @@ class _Investigation:
     step: Step
     repetitions: int = 0
     useless: int = 0
+    spent: int = 0
+    """Model tokens so far, summaries included, from what the steps stored: a replay counts the same."""
+
     most: float = math.inf
     """Limit of the conversation in tokens; lowered when the provider rejects a conversation as too long."""
 
@@ -152,10 +155,13 @@ class _Investigation:
 
     async def _analysed(self) -> Report:
         assignment, llm = self.assignment, self.llm
-        self.model_caller = ModelCaller(llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key))
+        self.model_caller = ModelCaller(
+            llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key), answers=assignment.answers
+        )
         self.conversation = await run_in_thread(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
             turn = await self._turn(iteration)
+            self.spent += turn.tokens
             if turn.problem:
                 return Report(analysis=NOTHING, status="failed", reason=turn.problem)
             decision = self._decision(turn)
@@ -169,6 +175,10 @@ class _Investigation:
                 continue
             self.useless = 0
             await self._work(turn, decision, iteration)
+            if assignment.max_tokens and self.spent >= assignment.max_tokens:
+                return await self._conclude(
+                    f"You have used {self.spent:,} tokens; the budget is {assignment.max_tokens:,}."
+                )
             if self.repetitions >= MOST_REPETITIONS:
                 return await self._conclude("You keep repeating calls that you made before; they return the same.")
         return await self._conclude(f"You have used all of your {assignment.max_iterations} iterations.")
@@ -304,6 +314,8 @@ class _Investigation:
         for key, refusal, result in zip(keys, refusals, results, strict=True):
             if refusal is None:
                 self.ran.setdefault(key, []).append(result.observation)
+                if work := result.observation.work:
+                    self.spent += work.input_tokens + work.output_tokens
         self.last_keys = tuple(keys)
         self.conversation.add(self.controller.answer_message(turn), self.controller.replies(decision.calls, results))
 

@@ -23,6 +23,8 @@ from tersely.research.records import RESEARCH_TYPES
 from tersely.research.request import request_of
 from tersely.research.work import Researches
 from tersely.results.kept import KeptResults
+from tersely.sessions.chat import Chats
+from tersely.sessions.chat_intake import KIND as CHAT
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.housekeeping import Housekeeping, Webhooks
 from tersely.sessions.intake import AlertIntake
@@ -121,9 +123,10 @@ async def sessions_app(
             takes_suspects=suspects_worker is not None,
             name=suspects_worker or new_worker_name(),
         )
-        works["investigation"] = Investigations(
+        works["investigation"] = investigations = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
         )
+        works[CHAT] = Chats(investigations=investigations, options=settings.chat, database=database)
         works["research"] = Researches(
             plan=plan,
             options=settings.research,

@@ -136,7 +136,7 @@ class Bus:
         for logged in stored:
             effect = effect_of(logged.payload)
             self._add_stored(logged.channel, logged.seq, logged.payload, effect)
-            if logged.channel != SESSIONS and effect.session_end:
+            if logged.channel == SESSIONS and effect.session_end:
                 self.ended[effect.session_end] += 1
             if self.relay:
                 self.relay.stored(logged)

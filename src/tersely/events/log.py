@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import cast
 
 from tersely.events.types import (
+    ChatStatus,
     EventType,
     ExecutionStatus,
     FinalStatus,
@@ -27,7 +28,7 @@ from tersely.events.types import (
 )
 from tersely.llm.messages import Message
 from tersely.store import claims, events, groups, interactions, sessions, stages, timeline
-from tersely.store.claims import ClaimedSession, SessionEnd
+from tersely.store.claims import ClaimedSession, Question, SessionEnd
 from tersely.store.database import Connection
 from tersely.store.events import EventRow, Logged
 from tersely.store.groups import Group
@@ -57,7 +58,8 @@ async def create_session(
         created = await sessions.create(db, new, now=now, key=once)
     if not created.is_new:
         return created, []
-    return created, await _append_status(db, new.id, 1, SessionStatus(status="pending"), now=now)
+    question = Question(session_id=new.parent_id, number=new.number or 0) if new.parent_id else None
+    return created, await _append_status(db, new.id, 1, SessionStatus(status="pending"), now=now, question=question)
 
 
 async def claim_session(
@@ -71,7 +73,8 @@ async def claim_session(
     claim = await claims.claim(db, session_id, executor, now=now)
     if claim.seq is None:
         return claim, []
-    return claim, await _append_status(db, session_id, claim.seq, SessionStatus(status="in_progress"), now=now)
+    status = SessionStatus(status="in_progress")
+    return claim, await _append_status(db, session_id, claim.seq, status, now=now, question=claim.question)
 
 
 async def request_cancel(db: Connection, session_id: str, *, reason: str, now: datetime) -> Cancellation:
@@ -88,7 +91,8 @@ async def request_cancel(db: Connection, session_id: str, *, reason: str, now: d
         return Cancellation(status=session.status)
     seq = await claims.mark_cancelling(db, session_id, reason=reason, now=now)
     status = SessionStatus(status="cancelling", reason=reason)
-    return Cancellation(status="cancelling", events=await _append_status(db, session_id, seq, status, now=now))
+    logged = await _append_status(db, session_id, seq, status, now=now, question=session.question)
+    return Cancellation(status="cancelling", events=logged)
 
 
 async def end_session(
@@ -122,7 +126,7 @@ async def end_session(
     stopped = [_execution_row(execution) for execution in ended.executions]
     status = SessionStatus(status=end.status, reason=end.reason)
     before = [*completed, *stopped, *moved]
-    return await _append_status(db, session_id, ended.last_seq, status, now=now, before=before)
+    return await _append_status(db, session_id, ended.last_seq, status, now=now, before=before, question=ended.question)
 
 
 async def move_stage(
@@ -254,10 +258,19 @@ async def _append_status(
     *,
     now: datetime,
     before: Sequence[EventRow] = (),
+    question: Question | None,
 ) -> list[Logged]:
-    """Append a session's status to its log, after other events, and to the feed of all sessions."""
+    """Append a session's status to its log, after other events, and to the feed of all sessions.
+
+    That of a follow-up question goes to the log of the session it is about, instead of the feed.
+    """
     row = stored_row(f"session/{event.status}", event)
     logged = await events.write(db, session_id, last_seq, [*before, row], now=now)
+    if question:
+        status = ChatStatus(chat_id=session_id, number=question.number, status=event.status, reason=event.reason)
+        told = stored_row(f"chat/{question.number}/{event.status}", status)
+        seq = await events.advance_ended(db, question.session_id)
+        return [*logged, await _append(db, question.session_id, seq, told, now=now)]
     return [*logged, await events.feed_append(db, session_id, row, now=now)]
 
 

@@ -22,10 +22,20 @@ from tersely.store.statuses import ENDS, End, PartStatus, Status
 from tersely.store.timeline import STREAMING, EventStatus
 
 EventType = Literal[
-    "llm_thinking", "llm_response", "llm_tool_call", "mcp_tool_summary", "notice", "error", "final_analysis", "verdict"
+    "llm_thinking",
+    "llm_response",
+    "llm_tool_call",
+    "mcp_tool_summary",
+    "notice",
+    "error",
+    "final_analysis",
+    "verdict",
+    "user_question",
+    "chat_response",
 ]
 """What a timeline event shows. `notice`: a sentence about the run itself, e.g. that it was resumed after an update;
-`verdict`: the executive summary, with the fields of the verdict as metadata.
+`verdict`: the executive summary, with the fields of the verdict as metadata; `user_question` and `chat_response`: a
+follow-up question and its answer.
 """
 
 FinalStatus = Literal["completed", "failed", "cancelled"]
@@ -66,12 +76,27 @@ class TimelineEventCompleted:
 
 @dataclass(frozen=True, kw_only=True)
 class SessionStatus:
-    """A session has a new status. The channel `sessions` carries this event of every session."""
+    """A session has a new status. The channel `sessions` carries this event of every session, but not of follow-up
+    questions, which are stored as sessions too.
+    """
 
     type: ClassVar = "session.status"
     status: Status
     reason: str = ""
     """Why it is being cancelled, or why it ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatStatus:
+    """A follow-up question about this session has a new status. Its own events are on the channel `session:CHAT_ID`."""
+
+    type: ClassVar = "chat.status"
+    chat_id: str
+    number: int
+    """Of the question, from 1."""
+
+    status: Status
+    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +186,13 @@ class SessionProgress:
 
 
 StoredEvent = (
-    TimelineEventCreated | TimelineEventCompleted | SessionStatus | StageStatus | ExecutionStatus | InteractionCreated
+    TimelineEventCreated
+    | TimelineEventCompleted
+    | SessionStatus
+    | ChatStatus
+    | StageStatus
+    | ExecutionStatus
+    | InteractionCreated
 )
 TransientEvent = StreamChunk | ExecutionProgress | SessionProgress
 

@@ -13,7 +13,7 @@ from datetime import timedelta
 import anyio
 import httpx2
 
-from tersely.errors import SessionNotFound, StoreUnavailable
+from tersely.errors import SessionNotEnded, SessionNotFound, StoreUnavailable
 from tersely.sessions.durable import Engine
 from tersely.store import audit, deliveries, events, idempotency, sessions
 from tersely.store.database import Database
@@ -62,11 +62,13 @@ class Housekeeping:
         while True:
             async with self.database.reading() as db:
                 old = await sessions.expired(db, days=self.keep_sessions / timedelta(days=1), now=now, limit=AT_ONCE)
+                questions = [one.id for one in await sessions.questions_of(db, old)]
             # Steps first: after a crash in between, the sessions are found again; steps without a session would not be.
-            await self.engine.delete(old)
+            await self.engine.delete([*old, *questions])
             async with self.database.transaction(heavy=True) as db:
                 for session_id in old:
-                    with suppress(SessionNotFound):  # Another process deleted it.
+                    # Another process deleted it, or a question about it was asked just now.
+                    with suppress(SessionNotFound, SessionNotEnded):
                         await sessions.delete(db, session_id)
             deleted += len(old)
             if len(old) < AT_ONCE:

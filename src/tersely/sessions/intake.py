@@ -168,7 +168,7 @@ class AlertIntake:
             async with self._database.reading() as db:
                 earlier = await rows.find(db, created.session_id)
             return Accepted(session_id=created.session_id, message=message, status=earlier.status)
-        await self._queue(session_id)
+        await self.queue(session_id)
         message = self._accepted_message(alert_type, chain, override, submission.runbook)
         return Accepted(session_id=session_id, message=message)
 
@@ -202,10 +202,11 @@ class AlertIntake:
             mark_key=old.mark_key,
         )
         await self._store(new, None)
-        await self._queue(new.id)
+        await self.queue(new.id)
         return Accepted(session_id=new.id, message=f"The alert of session {session_id} is queued again.")
 
-    async def _queue(self, session_id: str) -> None:
+    async def queue(self, session_id: str) -> None:
+        """Hand a stored session to the workers."""
         self._on_point("accepted, before it is queued")
         try:
             with anyio.fail_after(ENQUEUE_SECONDS):
@@ -286,8 +287,9 @@ class AlertIntake:
             SessionNotEnded: Cancel it first.
         """
         async with self._database.transaction(heavy=True) as db:
+            questions = [one.id for one in await rows.questions_of(db, [session_id])]
             await rows.delete(db, session_id)
-        await self._engine.delete([session_id])
+        await self._engine.delete([session_id, *questions])
 
     def _accepted_override(self, submission: Submission, chain: str) -> AcceptedOverride | None:
         """

@@ -105,8 +105,8 @@ class Investigations:
                 asks_for_verdict=is_last and self.plan.asks_for_verdict(session.chain),
             ),
             llm=llm,
-            summarizer=self._summarizer(part),
-            summarizers=self._summarizers(part),
+            summarizer=self.summarizer(part),
+            summarizers=self.summarizers(part),
             display_tokens=self.plan.defaults.display_tokens,
             executor=ToolExecutor(registry=self.registry, results=self.kept, pipeline=pipeline),
             read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=session.mark_key), llm)),
@@ -125,11 +125,11 @@ class Investigations:
     # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
     # the agent's fallbacks.
 
-    def _summarizer(self, part: StagePlan) -> LLM | None:
+    def summarizer(self, part: StagePlan) -> LLM | None:
         default = self.plan.defaults.summarization.llm_provider
         return self.models.of((default, *part.providers) if default else part.providers)
 
-    def _summarizers(self, part: StagePlan) -> dict[str, LLM]:
+    def summarizers(self, part: StagePlan) -> dict[str, LLM]:
         """The models, by provider, that servers and tools of this stage name."""
         servers = [self.registry.server(name).options for name in part.servers if name in self.registry.connections]
         named = {options.summarization.llm_provider for options in servers}

@@ -54,6 +54,7 @@ ERRORS = (
     StoredType("error.session_ended", errors.SessionEnded, ("tersely.errors:SessionEnded",)),
     StoredType("error.session_not_found", errors.SessionNotFound, ("tersely.errors:SessionNotFound",)),
     StoredType("error.session_not_ended", errors.SessionNotEnded, ("tersely.errors:SessionNotEnded",)),
+    StoredType("error.chat_refused", errors.ChatRefused),
     StoredType("error.tool", errors.ToolError, ("tersely.errors:ToolError",)),
     StoredType("error.tool_not_found", errors.ToolNotFound, ("tersely.errors:ToolNotFound",)),
     StoredType("error.tool_forbidden", errors.ToolForbidden, ("tersely.errors:ToolForbidden",)),

@@ -35,6 +35,7 @@ from tersely.mcp.logins import LOGINS_FOLDER, LoginStorage, LoginStore
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
 from tersely.sessions.chains import ChainOptions, Defaults
+from tersely.sessions.chat_options import ChatOptions
 from tersely.settings.environment import process_environment, settings_environment
 from tersely.settings.names import check_names, complete
 from tersely.settings.sources import SettingsTree, gather
@@ -474,6 +475,7 @@ class Settings(BaseModel):
     retention: RetentionSettings = RetentionSettings()
     webhooks: WebhookSettings = WebhookSettings()
     research: ResearchOptions = ResearchOptions()
+    chat: ChatOptions = ChatOptions()
     defaults: Defaults = Defaults()
     llm_providers: dict[str, ProviderOptions] = {}
     """Models for agents and summaries, by name."""

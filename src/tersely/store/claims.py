@@ -23,6 +23,21 @@ from tersely.store.timeline import TimelineEvent
 
 
 @dataclass(frozen=True, kw_only=True)
+class Question:
+    """What makes a session a follow-up question: the session it is about, and its number there."""
+
+    session_id: str
+    number: int
+
+
+_QUESTION = (sessions.c.parent_id, sessions.c.number)
+
+
+def _question(row: Any) -> Question | None:
+    return Question(session_id=row.parent_id, number=row.number) if row.parent_id else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class ClaimedSession:
     attempt: int
     """Carried by every write of this worker."""
@@ -33,6 +48,8 @@ class ClaimedSession:
     seq: int | None
     """The number of the event log reserved for the event; only the first claim reports one."""
 
+    question: Question | None = None
+
 
 @dataclass(frozen=True, kw_only=True)
 class LockedSession:
@@ -41,6 +58,7 @@ class LockedSession:
     status: Status
     executor: str | None
     reason: str
+    question: Question | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +81,8 @@ class EndedSession:
     last_seq: int
     """One number of the event log is reserved for each of these and one for the session; this is the last."""
 
+    question: Question | None = None
+
 
 async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: datetime) -> ClaimedSession:
     """Assign a session to a worker under a new attempt.
@@ -75,7 +95,8 @@ async def claim(db: AsyncConnection, session_id: str, executor: str, *, now: dat
     if row is None:
         raise LostSession(f"Session {session_id} has ended and cannot be claimed.")
     # No session becomes pending again, so the first attempt is the one that changed the status.
-    return ClaimedSession(attempt=row.attempt, status=row.status, seq=row.last_seq if row.attempt == 1 else None)
+    seq = row.last_seq if row.attempt == 1 else None
+    return ClaimedSession(attempt=row.attempt, status=row.status, seq=seq, question=_question(row))
 
 
 _IS_PENDING = sessions.c.status == sa.literal_column("'pending'")
@@ -89,7 +110,7 @@ _CLAIMING = (
         started_at=sa.func.coalesce(sessions.c.started_at, sa.bindparam("now", type_=sessions.c.started_at.type)),
         last_seq=sessions.c.last_seq + sa.case((_IS_PENDING, 1), else_=0),
     )
-    .returning(sessions.c.attempt, sessions.c.status, sessions.c.last_seq)
+    .returning(sessions.c.attempt, sessions.c.status, sessions.c.last_seq, *_QUESTION)
 )
 
 
@@ -148,14 +169,14 @@ async def lock(db: AsyncConnection, session_id: str) -> LockedSession:
         SessionNotFound: It does not exist.
     """
     question = (
-        sa.select(sessions.c.status, sessions.c.executor, sessions.c.reason)
+        sa.select(sessions.c.status, sessions.c.executor, sessions.c.reason, *_QUESTION)
         .where(sessions.c.id == storable(session_id))
         .with_for_update()
     )
     row = (await db.execute(question)).one_or_none()
     if row is None:
         raise SessionNotFound(session_id)
-    return LockedSession(status=row.status, executor=row.executor, reason=row.reason)
+    return LockedSession(status=row.status, executor=row.executor, reason=row.reason, question=_question(row))
 
 
 async def mark_cancelling(db: AsyncConnection, session_id: str, *, reason: str, now: datetime) -> int:
@@ -196,7 +217,9 @@ async def end(
     ended, executions = await stages.end_open(db, session_id, ending.status, now)
     last_seq = int(row.last_seq) + len(streaming) + len(executions) + len(ended) + 1
     await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
-    return EndedSession(streaming=streaming, executions=executions, stages=ended, last_seq=last_seq)
+    return EndedSession(
+        streaming=streaming, executions=executions, stages=ended, last_seq=last_seq, question=_question(row)
+    )
 
 
 _BEGAN = sa.func.coalesce(sessions.c.started_at, sessions.c.created_at)
@@ -208,6 +231,7 @@ _ENDING = events.advancing(
         "verdict": sa.func.coalesce(sa.bindparam("judged", type_=sa.Text()), sessions.c.verdict),
         # A clock can be set back; the end is never before the start.
         "ended_at": sa.case((_BEGAN > _NOW, _BEGAN), else_=_NOW),
-    }
+    },
+    returning=_QUESTION,
 )
 _NUMBERING = sa.update(sessions).where(sessions.c.id == sa.bindparam("the_session"))

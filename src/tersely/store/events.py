@@ -171,6 +171,17 @@ async def advance(
     return row
 
 
+async def advance_ended(db: AsyncConnection, session_id: str) -> int:
+    """Take the next number of the log of a session that has ended, for news about it that no worker reports."""
+    return int(await db.scalar(_ADVANCING_ENDED, {"the_session": session_id}) or 0)
+
+
+_ADVANCING_ENDED = (
+    sa.update(sessions)
+    .where(sessions.c.id == sa.bindparam("the_session"))
+    .values(last_seq=sessions.c.last_seq + 1)
+    .returning(sessions.c.last_seq)
+)
 _LOGGING = sa.insert(event_log)
 _UNLESS_LOGGED = advancing(
     unless=sa.exists().where(

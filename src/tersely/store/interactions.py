@@ -25,7 +25,7 @@ from tersely.store import usage as tool_usage
 from tersely.store.packing import storable
 from tersely.store.tables import interactions, messages, sessions
 
-InteractionType = Literal["iteration", "final_analysis", "executive_summary", "summarization", "mcp"]
+InteractionType = Literal["iteration", "final_analysis", "executive_summary", "chat_response", "summarization", "mcp"]
 
 UNKNOWN = "(unknown)"
 """Server and tool in the statistics of calls to tools that do not exist; no server can have this name."""

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.errors import InputError
 from tersely.store import stages as stage_rows
 from tersely.store.packing import storable
-from tersely.store.sessions import Session, from_row
+from tersely.store.sessions import IS_NO_QUESTION, Session, from_row
 from tersely.store.stages import Stage
 from tersely.store.tables import sessions, stages
 
@@ -81,7 +81,7 @@ async def list_page(
 
 
 def _conditions(filters: Filters) -> list[sa.ColumnElement[bool]]:
-    chosen: list[sa.ColumnElement[bool]] = []
+    chosen: list[sa.ColumnElement[bool]] = [IS_NO_QUESTION]
     if filters.statuses:
         chosen.append(sessions.c.status.in_(list(filters.statuses)))
     if filters.alert_type is not None:

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.errors import StoreUnavailable
 from tersely.store.database import Database
 from tersely.store.events import IS_OPEN
+from tersely.store.sessions import IS_NO_QUESTION
 from tersely.store.tables import sessions, tool_use
 
 
@@ -74,7 +75,9 @@ async def look(db: AsyncConnection) -> Overview:
                 sessions.c.status,
                 sa.func.count().label("number"),
                 sa.func.min(pending, type_=sessions.c.created_at.type).label("oldest"),
-            ).group_by(sessions.c.status)
+            )
+            .where(IS_NO_QUESTION)
+            .group_by(sessions.c.status)
         )
     ).all()
     counted = ("calls", "errors", "tokens_before", "tokens_after")

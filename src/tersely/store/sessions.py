@@ -11,7 +11,7 @@ events that report a change are appended by `tersely.events.log`, in the same tr
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
@@ -42,6 +42,17 @@ class NewSession:
     override: Mapping[str, Any] | None = None
     encoding: str
     mark_key: bytes = field(repr=False)
+    parent_id: str | None = None
+    """Of a follow-up question: the session it is about."""
+
+    number: int | None = None
+    """Of a follow-up question, from 1."""
+
+    origin_id: str | None = None
+    """The session that this one runs again."""
+
+    changes: Mapping[str, Any] | None = None
+    """What is changed when a session is run again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +98,10 @@ class Session:
     ended_at: datetime | None
     cancel_requested_at: datetime | None
     resolved_at: datetime | None
+    parent_id: str | None = None
+    number: int | None = None
+    origin_id: str | None = None
+    changes: Mapping[str, Any] | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -94,7 +109,8 @@ class Session:
 
     @property
     def results_scope(self) -> str:
-        return results_scope(self.id)
+        """Of a follow-up question: that of its session, so that both read the same results."""
+        return results_scope(self.parent_id or self.id)
 
 
 def derived_id(session_id: str, key: str) -> str:
@@ -142,6 +158,12 @@ async def create(db: AsyncConnection, new: NewSession, *, now: datetime, key: Id
         "tokens_after": 0,
         "encoding": new.encoding,
         "created_at": now,
+        "parent_id": new.parent_id,
+        "number": new.number,
+        "origin_id": new.origin_id,
+        "changes": None if new.changes is None else events.dumped(new.changes),
+        # Webhooks report sessions, not the questions about them.
+        "tell_tries": -1 if new.parent_id else 0,
     }
     await db.execute(_CREATING, values)
     return Created(session_id=new.id, is_new=True)
@@ -180,8 +202,13 @@ async def count_pending(db: AsyncConnection) -> int:
     return int(await db.scalar(_PENDING) or 0)
 
 
-_PENDING = sa.select(sa.func.count()).where(sessions.c.status == "pending")
-_COUNTS = sa.select(sessions.c.status, sa.func.count().label("number")).group_by(sessions.c.status)
+IS_NO_QUESTION = sessions.c.parent_id.is_(None)
+"""A follow-up question is stored as a session, but does not count as one."""
+
+_PENDING = sa.select(sa.func.count()).where(sessions.c.status == "pending", IS_NO_QUESTION)
+_COUNTS = (
+    sa.select(sessions.c.status, sa.func.count().label("number")).where(IS_NO_QUESTION).group_by(sessions.c.status)
+)
 
 
 async def with_status(db: AsyncConnection, *statuses: Status, executor: str | None = None) -> list[Session]:
@@ -199,11 +226,26 @@ async def resolve(db: AsyncConnection, session_id: str, *, now: datetime) -> boo
     return (await db.execute(change.values(resolved_at=first))).rowcount > 0
 
 
+_question = sessions.alias("question")
+_HAS_OPEN_QUESTION = (
+    sa.select(1)
+    .where(_question.c.parent_id == sessions.c.id, _question.c.status.in_(OPEN))
+    .correlate(sessions)
+    .exists()
+)
+
+
+async def questions_of(db: AsyncConnection, session_ids: Sequence[str]) -> list[Session]:
+    """The follow-up questions about these sessions, in order."""
+    question = sa.select(sessions).where(sessions.c.parent_id.in_([storable(one) for one in session_ids]))
+    return [from_row(row) for row in await db.execute(question.order_by(sessions.c.parent_id, sessions.c.number))]
+
+
 async def expired(db: AsyncConnection, *, days: float, now: datetime, limit: int = 100) -> list[str]:
     """Sessions that ended more than `days` ago, oldest first."""
     question = (
         sa.select(sessions.c.id)
-        .where(sessions.c.ended_at < now - timedelta(days=days))
+        .where(sessions.c.ended_at < now - timedelta(days=days), IS_NO_QUESTION, ~_HAS_OPEN_QUESTION)
         .order_by(sessions.c.ended_at)
         .limit(limit)
     )
@@ -211,15 +253,18 @@ async def expired(db: AsyncConnection, *, days: float, now: datetime, limit: int
 
 
 async def delete(db: AsyncConnection, session_id: str) -> int:
-    """Delete an ended session with its rows and kept results; returns the number of results.
+    """Delete an ended session with its rows, questions and kept results; returns the number of results.
 
     Raises:
         SessionNotFound: It does not exist.
-        SessionNotEnded: It is pending or running.
+        SessionNotEnded: It, or a question about it, is pending or running.
     """
+    if running := next((one for one in await questions_of(db, [session_id]) if not one.has_ended), None):
+        raise SessionNotEnded(running.id, running.status)
     gone = sa.delete(sessions).where(sessions.c.id == storable(session_id), sessions.c.status.in_(ENDS))
     if not (await db.execute(gone)).rowcount:
         raise SessionNotEnded(session_id, (await find(db, session_id)).status)
+    await db.execute(sa.delete(sessions).where(sessions.c.parent_id == session_id))
     await db.execute(sa.delete(feed).where(feed.c.session_id == session_id))
     await db.execute(sa.delete(idempotency_keys).where(idempotency_keys.c.session_id == session_id))
     return await results.forget(db, scope=results_scope(session_id))
@@ -233,5 +278,6 @@ def from_row(row: Any) -> Session:
     values = {name: getattr(row, name) for name in _COLUMNS}
     values["override"] = None if row.override is None else json.loads(row.override)
     values["verdict"] = None if row.verdict is None else json.loads(row.verdict)
+    values["changes"] = None if row.changes is None else json.loads(row.changes)
     values["mark_key"] = bytes(row.mark_key)
     return Session(**values)

@@ -155,6 +155,10 @@ sessions = Table(
         comment="to tell the webhooks of its end; -1 once they know",
     ),
     Column("tell_after", UtcTime, comment="when to try again"),
+    Column("parent_id", String(36), comment="of a follow-up question: the session it is about"),
+    Column("number", Integer, comment="of a follow-up question, from 1"),
+    Column("origin_id", String(36), comment="of a session that was run again: the earlier one, which may be gone"),
+    Column("changes", Text, comment="what was changed when it was run again, as JSON"),
     CheckConstraint(
         "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')",
         name="status_is_known",
@@ -165,6 +169,8 @@ sessions = Table(
     ),
     Index(None, "created_at", "id"),
     Index(None, "status"),
+    Index(None, "parent_id", "number", unique=True),
+    Index(None, "origin_id"),
 )
 
 stages = Table(

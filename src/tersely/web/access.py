@@ -40,7 +40,10 @@ ROUTES: dict[str, Access] = {
     "submit_alertmanager_group": Access(("submit",), audit="submit"),
     "cancel_session": Access(("submit", "admin"), audit="cancel"),
     "run_session_again": Access(("submit", "admin"), audit="run_again"),
+    "ask_question": Access(("submit",), audit="ask"),
+    "cancel_question": Access(("submit", "admin"), audit="cancel_question"),
     # What was found.
+    "read_chat": Access(("read",)),
     "list_sessions": Access(("read",)),
     "read_session": Access(("read",)),
     "read_status": Access(("read",)),

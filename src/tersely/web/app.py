@@ -15,6 +15,7 @@ from tersely.store import audit
 from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
 from tersely.web.auth import Authenticator, build_authenticator
+from tersely.web.chat import chat_routes
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import SLOW_SECONDS, Live, live_routes
 from tersely.web.metrics import metrics_routes
@@ -73,6 +74,7 @@ def build_web_app(
     for router in (
         alert_routes(deps),
         session_routes(deps),
+        chat_routes(deps),
         result_routes(deps),
         system_routes(deps, authenticator),
         live_routes(viewers),

@@ -100,6 +100,8 @@ def to_api_error(problem: errors.TerselyError) -> ApiError:
             return ApiError(409, message, code="session_ended")
         case errors.SessionNotEnded():
             return ApiError(409, message, code="session_not_ended")
+        case errors.ChatRefused():
+            return ApiError(409, message, code=problem.code)
         case errors.ResultNotFound():
             return ApiError(404, message, code="result_not_found")
         case errors.ResultExpired():

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, StringConstraints
 
+from tersely.sessions.chat_intake import LONGEST_QUESTION
 from tersely.sessions.overrides import Override
 from tersely.store.stages import ExecutionKind
 from tersely.store.statuses import Status as SessionStatus
@@ -143,8 +144,8 @@ class AuditEntryOut(_ResponseBody):
     id: int
     at: datetime
     action: str
-    """What was asked for: submit, cancel, run_again, delete, export, read_result, search_result, query_result,
-    summarize_result, download_result, migrate, login, logout, read_audit_log, or wrong_token.
+    """What was asked for: submit, cancel, run_again, ask, cancel_question, delete, export, read_result, search_result,
+    query_result, summarize_result, download_result, migrate, login, logout, read_audit_log, or wrong_token.
     """
 
     principal: str
@@ -166,6 +167,25 @@ class AcceptedOut(_ResponseBody):
     status: SessionStatus
     """`pending`; of an alert that was accepted before: the present status of its session."""
 
+    message: str
+
+
+class QuestionIn(_RequestBody):
+    question: Annotated[str, Field(max_length=LONGEST_QUESTION)]
+    """The follow-up question, in plain words."""
+
+
+class QuestionAcceptedOut(_ResponseBody):
+    session_id: str
+    """The session that the question is about."""
+
+    chat_id: str
+    """Of the question itself: its events are on the channel `session:CHAT_ID`."""
+
+    number: int
+    """Of the question in its session, from 1."""
+
+    status: SessionStatus
     message: str
 
 
@@ -278,6 +298,33 @@ class SessionOut(_ResponseBody):
 
     last_seq: int
     """Last sequence number of the event log; subscribe with the `last_seq` you have seen."""
+
+
+class QuestionOut(_ResponseBody):
+    """A follow-up question and its answer."""
+
+    chat_id: str
+    """Under this id as session id, its timeline, events and trace are read, and its channel is subscribed."""
+
+    session_id: str
+    number: int
+    """From 1."""
+
+    question: str
+    answer: str
+    """Empty until it is complete."""
+
+    status: SessionStatus
+    reason: str
+    """Why the answer failed, was cut short or was cancelled; for people."""
+
+    author: str
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    usage: UsageOut
+    tokens: TokensOut
+    last_seq: int
 
 
 class ExecutionOut(_ResponseBody):

@@ -48,6 +48,7 @@ from tersely.web.schemas import (
     InteractionDetailOut,
     InteractionOut,
     KeptResultOut,
+    QuestionOut,
     SessionDetailOut,
     SessionOut,
     SessionStatusOut,
@@ -164,7 +165,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         session_id: SessionId,
         results: Annotated[bool, Query(description="Include the texts of kept results.")] = False,
     ) -> Response:
-        """Everything stored about a session as one JSON document: session, timeline, events, trace, kept results."""
+        """Everything stored about a session as one document: session, timeline, events, trace, results, questions."""
         async with database.reading() as db:
             session = await session_detail(db, session_id)
         headers = {"Content-Disposition": f'attachment; filename="session-{session_id}.json"'}
@@ -279,6 +280,20 @@ def session_fields(session: Session, stage: Stage | None, count: int) -> dict[st
     }
 
 
+def question_fields(question: Session) -> dict[str, Any]:
+    """The fields of a question and its answer."""
+    fields = session_fields(question, None, 0)
+    shared = ("status", "reason", "author", "created_at", "started_at", "ended_at", "usage", "tokens", "last_seq")
+    return {
+        "chat_id": question.id,
+        "session_id": question.parent_id,
+        "number": question.number,
+        "question": question.alert,
+        "answer": question.analysis,
+        **{name: fields[name] for name in shared},
+    }
+
+
 async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:
     """A session with its stages.
 
@@ -341,6 +356,7 @@ async def _export(deps: WebDependencies, session: SessionDetailOut, *, with_text
         ("events", _event_pages(deps, session.id)),
         ("trace", _trace_pages(deps, session.id)),
         ("results", _result_pages(deps, session.id, with_texts=with_texts)),
+        ("chat", _question_pages(deps, session.id)),
     ):
         yield f',"{name}":['.encode()
         first = True
@@ -360,6 +376,13 @@ async def _timeline_pages(deps: WebDependencies, session_id: str) -> AsyncIterat
             return
         yield [TimelineEventOut.model_validate(event).model_dump_json() for event in found]
         after = found[-1].sequence
+
+
+async def _question_pages(deps: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
+    async with deps.database.reading() as db:
+        found = await rows.questions_of(db, [session_id])
+    if found:
+        yield [QuestionOut(**question_fields(one)).model_dump_json() for one in found]
 
 
 async def _event_pages(deps: WebDependencies, session_id: str) -> AsyncIterator[list[str]]:
