@@ -223,6 +223,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "suspects": ["suspects", "--name", "child"],
         "investigate": ["investigate", str(file), "--url", "http://127.0.0.1:9"],
         "watch": ["watch", "no-session", "--url", "http://127.0.0.1:9"],
+        "chat": ["chat", "no-session", "why?", "--url", "http://127.0.0.1:9"],
         "export": ["export", "no-session", "--url", "http://127.0.0.1:9"],
         "audit": ["audit", "--url", "http://127.0.0.1:9"],
         "research": ["research", "subject", "--topics", str(file)],

@@ -176,14 +176,16 @@ class Screen:
                 self._indented(Text(f"↳ condensed {sizes} · {how} · {about.get('handle', '')}", style="cyan"), 4)
             case "notice":
                 self._indented(Text(_short(content, 300), style="yellow"))
-            case "final_analysis":
+            case "user_question":
+                self._indented(Text(_short(content, 1200), style="bold"))
+            case "final_analysis" | "chat_response":
                 self.console.print()
                 shown, left_out = _beginning(clean(content).text, LONGEST_ANALYSIS)
                 rest = f"{left_out:,} more lines: {self.more_at}" if left_out else None
                 self.console.print(
                     Panel(
                         Markdown(shown),
-                        title="analysis",
+                        title="answer" if event["event_type"] == "chat_response" else "analysis",
                         title_align="left",
                         subtitle=rest,
                         subtitle_align="left",

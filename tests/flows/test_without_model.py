@@ -1,5 +1,6 @@
 """What a service without any model does for a person who asks about a session."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.flows.service import FlowService, flow_service, server_of
 from tests.flows.test_chat import ask
+from tests.test_cli_sessions import tersely
 
 pytestmark = pytest.mark.process
 
@@ -40,7 +42,11 @@ async def test_without_a_model_a_question_searches_the_kept_results(service: Flo
         f"/sessions/{session_id}/results/{best['handle']}", lines=f"{best['first_line']}-{best['last_line']}"
     )
     assert "db-1" in page["text"] and best["quote"].splitlines()[0] in page["text"]
-    nothing = await ask(service, session_id, "zyzzyva?")
-    await service.web.until(nothing["chat_id"], "completed")
-    items = (await service.web.get(f"/sessions/{session_id}/chat"))["items"]
-    assert "None contains them" in items[1]["answer"]
+    # In a shell: the answer alone on standard output, what happens meanwhile on standard error.
+    asked = await tersely("chat", session_id, "zyzzyva?", "--url", service.web.address)
+    assert (asked.returncode, asked.stdout.decode().strip().endswith("None contains them.")) == (0, True), asked
+    assert "zyzzyva?" in asked.stderr.decode() and "completed" in asked.stderr.decode()
+    listed = await tersely("chat", session_id, "--json", "--url", service.web.address)
+    assert [one["question"] for one in json.loads(listed.stdout)] == ["Where does it say db-1?", "zyzzyva?"]
+    empty = await tersely("chat", session_id, " ", "--url", service.web.address)
+    assert empty.returncode == 2 and "The question is empty." in empty.stderr.decode()

@@ -10,6 +10,7 @@ import click
 
 from tersely.cli.audit import audit
 from tersely.cli.backup import backup, restore
+from tersely.cli.chat import chat
 from tersely.cli.condense import condense
 from tersely.cli.config import config
 from tersely.cli.demo import demo
@@ -88,6 +89,7 @@ for command in (
     suspects,
     investigate,
     watch,
+    chat,
     export,
     audit,
     research,

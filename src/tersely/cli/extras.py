@@ -15,6 +15,7 @@ COMMAND_EXTRAS = {
     "suspects": "up",
     "investigate": "up",
     "watch": "up",
+    "chat": "up",
     "export": "up",
     "audit": "up",
     "research": "up",

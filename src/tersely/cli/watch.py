@@ -98,8 +98,6 @@ def investigate(
     """
     check_extra("investigate")
 
-    import httpx2
-
     from tersely.text.decoding import decoded
 
     if alert.name == "<stdin>" and sys.stdin.isatty():
@@ -112,13 +110,7 @@ def investigate(
         body["runbook"] = runbook.read_text("utf-8", "replace")
     if servers:
         body["mcp"] = {"servers": [_selection(value) for value in servers]}
-    try:
-        response = httpx2.post(f"{url.rstrip('/')}/api/v1/alerts", json=body, headers=headers(token), timeout=30)
-    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        fail(f"Could not connect to {url}: {error}. Start the server with: tersely up")
-    if response.status_code != 202:
-        fail(error_message(response))
-    accepted = response.json()
+    accepted = call_api("POST", url, token, "/alerts", json=body)
     if as_json and not watching:
         click.echo(json.dumps(accepted))
         return
@@ -152,6 +144,20 @@ def _data(text: str) -> Any:
 def _selection(value: str) -> dict[str, Any]:
     name, _, tools = value.partition(":")
     return {"name": name, **({"tools": [tool.strip() for tool in tools.split(",") if tool.strip()]} if tools else {})}
+
+
+def call_api(method: str, url: str, token: str, path: str, **how: Any) -> Any:
+    """The answer of `tersely up` as JSON; ends the command with a sentence if there is none."""
+    import httpx2
+
+    address = f"{url.rstrip('/')}/api/v1{path}"
+    try:
+        response = httpx2.request(method, address, headers=headers(token), timeout=30, **how)
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+        fail(f"Could not connect to {url}: {error}. Start the server with: tersely up")
+    if response.status_code >= 300:
+        fail(error_message(response))
+    return response.json()
 
 
 def headers(token: str) -> dict[str, str]:
