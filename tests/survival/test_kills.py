@@ -2,6 +2,7 @@
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -48,3 +49,37 @@ async def test_suspects_make_progress_although_no_process_lives_long_enough_for_
             assert await it.rows("select status, reason from sessions") == [("completed", "")]
             log = "".join(file.read_text() for file in (tmp_path / "cluster").glob("replica-*.log"))
             assert "session_suspected" in log
+
+
+@pytest.mark.timeout(600)
+async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path: Path) -> None:
+    async with cluster(tmp_path / "cluster", url, looks=3, slowest=0.2) as it:
+        replica = it.start(0)
+        await replica.ready()
+        session = await it.submit()
+        assert session is not None
+        await it.until(session, "completed")
+        asked = await it.http.post(
+            f"{replica.address}/api/v1/sessions/{session}/chat", json={"question": f"Why {it.cases[session]}?"}
+        )
+        question = asked.json()["chat_id"]
+
+        async def shown(session_id: str) -> list[dict[str, Any]]:
+            return list((await it.get(f"/api/v1/sessions/{session_id}/timeline")).json()["items"])
+
+        with anyio.fail_after(300):
+            while not any(one["event_type"] == "llm_tool_call" for one in await shown(question)):
+                await anyio.sleep(0.02)
+        it.kill(replica)
+        replica = it.start_again(replica)
+        await replica.ready()
+        await it.until(question, "completed")
+        types = [one["event_type"] for one in await shown(question)]
+        assert [types.count(one) for one in ("user_question", "llm_tool_call", "chat_response")] == [1, 3, 1]
+        (item,) = (await it.get(f"/api/v1/sessions/{session}/chat")).json()["items"]
+        assert item["answer"] == f"The cause of {it.cases[session]} was found after 3 looks."
+        # A request that was on the wire is sent again; those that were stored are not.
+        assert item["usage"]["model_calls"] <= 5
+        events = (await it.get(f"/api/v1/sessions/{session}/events")).json()["items"]
+        news = [one["status"] for one in events if one["type"] == "chat.status"]
+        assert news == ["pending", "in_progress", "completed"]
