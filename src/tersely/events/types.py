@@ -20,6 +20,7 @@ from tersely.store.interactions import InteractionType
 from tersely.store.stages import ExecutionKind
 from tersely.store.statuses import ENDS, End, PartStatus, Status
 from tersely.store.timeline import STREAMING, EventStatus
+from tersely.store.triage import Rating, TriageState
 
 EventType = Literal[
     "llm_thinking",
@@ -97,6 +98,18 @@ class ChatStatus:
 
     status: Status
     reason: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionTriaged:
+    """A person assigned, acknowledged, closed, reopened or rated a session. On the channel `sessions` only: it is no
+    part of the investigation.
+    """
+
+    type: ClassVar = "session.triaged"
+    state: TriageState
+    assignee: str = ""
+    rating: Rating | Literal[""] = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +202,7 @@ StoredEvent = (
     TimelineEventCreated
     | TimelineEventCompleted
     | SessionStatus
+    | SessionTriaged
     | ChatStatus
     | StageStatus
     | ExecutionStatus

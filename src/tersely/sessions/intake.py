@@ -37,6 +37,7 @@ from tersely.mcp.registry import ServerConnection, missing_servers, starting_ser
 from tersely.pipeline.admit import admit_text
 from tersely.sessions import overrides
 from tersely.sessions.durable import Engine
+from tersely.sessions.fingerprint import fingerprint_of
 from tersely.sessions.overrides import AcceptedOverride, Override
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.worker import Worker
@@ -73,6 +74,9 @@ class Submission:
 
     alert_type: str | None = None
     runbook: str = ""
+    fingerprint: str = ""
+    """As the sender names it; by default derived from the alert."""
+
     override: Override | None = None
     may_add: bool = True
     """Whether its sender may choose servers and native tools that the chain does not use."""
@@ -154,6 +158,13 @@ class AlertIntake:
             alert=alert,
             runbook=runbook,
             override=override.model_dump(mode="json", exclude_defaults=True) if override else None,
+            fingerprint=fingerprint_of(
+                given=submission.fingerprint,
+                group=group.name if group else "",
+                data=submission.data,
+                alert_type=alert_type,
+                title=title,
+            ),
             encoding=O200K.name,
             mark_key=key,
         )
@@ -197,6 +208,7 @@ class AlertIntake:
             alert=old.alert,
             runbook=old.runbook,
             override=old.override,
+            fingerprint=old.fingerprint or "",
             encoding=old.encoding,
             # The marks in the alert verify under its key only.
             mark_key=old.mark_key,

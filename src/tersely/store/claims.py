@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import LostSession, SessionNotFound
-from tersely.store import events, stages, timeline
+from tersely.store import events, history, stages, timeline
 from tersely.store.packing import storable
 from tersely.store.stages import Execution, Stage
 from tersely.store.statuses import OPEN, End, Status
@@ -217,6 +217,8 @@ async def end(
     ended, executions = await stages.end_open(db, session_id, ending.status, now)
     last_seq = int(row.last_seq) + len(streaming) + len(executions) + len(ended) + 1
     await db.execute(_NUMBERING, {"the_session": session_id, "last_seq": last_seq})
+    if ending.verdict is not None:
+        await history.add_verdict(db, session_id, ending.verdict)
     return EndedSession(
         streaming=streaming, executions=executions, stages=ended, last_seq=last_seq, question=_question(row)
     )

@@ -5,6 +5,7 @@ import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -14,7 +15,8 @@ from tersely.store import stages as stage_rows
 from tersely.store.packing import storable
 from tersely.store.sessions import IS_NO_QUESTION, Session, from_row
 from tersely.store.stages import Stage
-from tersely.store.tables import sessions, stages
+from tersely.store.tables import past_sessions, sessions, stages, triage
+from tersely.store.triage import UNTOUCHED, Rating, Triage, TriageState, state_condition, triage_of
 
 _MOST_WORDS = 8
 
@@ -28,7 +30,15 @@ class Filters:
     created_after: datetime | None = None
     created_before: datetime | None = None
     q: str = ""
-    """Words; each must occur in title, alert or analysis."""
+    """Words; each must occur in title, alert, analysis or verdict."""
+
+    fingerprint: str | None = None
+    service: str | None = None
+    """What the verdict calls affected."""
+
+    states: Sequence[TriageState] = ()
+    assignee: str | None = None
+    ratings: Sequence[Rating | Literal["none"]] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +50,7 @@ class Listed:
     """The running stage, or the last one that ran."""
 
     stage_count: int
+    triage: Triage = UNTOUCHED
 
 
 async def list_page(
@@ -54,6 +65,7 @@ async def list_page(
     columns = [sa.literal("").label(column.name) if column.name in texts else column for column in sessions.c]
     question = (
         sa.select(*columns)
+        .select_from(sessions.outerjoin(triage).outerjoin(past_sessions))
         .where(*_conditions(filters))
         .order_by(sessions.c.created_at.desc(), sessions.c.id.desc())
         .limit(limit + 1)
@@ -69,11 +81,13 @@ async def list_page(
         rows = sa.select(stages).where(stages.c.session_id.in_(list(by_session))).order_by(stages.c.position)
         for row in await db.execute(rows):
             by_session[row.session_id].append(Stage(**row._mapping))
+    triaged = await triage_of(db, list(by_session))
     listed = [
         Listed(
             session=session,
             stage=stage_rows.current(by_session[session.id]),
             stage_count=len(by_session[session.id]),
+            triage=triaged.get(session.id, UNTOUCHED),
         )
         for session in shown
     ]
@@ -90,9 +104,26 @@ def _conditions(filters: Filters) -> list[sa.ColumnElement[bool]]:
         chosen.append(sessions.c.created_at >= filters.created_after)
     if filters.created_before is not None:
         chosen.append(sessions.c.created_at < filters.created_before)
+    chosen += _history_conditions(filters)
     for word in storable(filters.q).split()[:_MOST_WORDS]:
-        texts = (sessions.c.title, sessions.c.alert, sessions.c.analysis)
+        texts = (sessions.c.title, sessions.c.alert, sessions.c.analysis, past_sessions.c.text)
         chosen.append(sa.or_(*(text.icontains(word, autoescape=True) for text in texts)))
+    return chosen
+
+
+def _history_conditions(filters: Filters) -> list[sa.ColumnElement[bool]]:
+    chosen: list[sa.ColumnElement[bool]] = []
+    if filters.fingerprint is not None:
+        chosen.append(sessions.c.fingerprint == storable(filters.fingerprint))
+    if filters.service is not None:
+        chosen.append(past_sessions.c.service == storable(filters.service))
+    if filters.assignee is not None:
+        chosen.append(triage.c.assignee == storable(filters.assignee))
+    if filters.states:
+        chosen.append(state_condition(filters.states))
+    if filters.ratings:
+        rated = triage.c.rating.in_([rating for rating in filters.ratings if rating != "none"])
+        chosen.append(rated | triage.c.rating.is_(None) if "none" in filters.ratings else rated)
     return chosen
 
 

@@ -40,6 +40,9 @@ class NewSession:
     alert: str
     runbook: str = ""
     override: Mapping[str, Any] | None = None
+    fingerprint: str = ""
+    """The same for alike alerts."""
+
     encoding: str
     mark_key: bytes = field(repr=False)
     parent_id: str | None = None
@@ -98,6 +101,9 @@ class Session:
     ended_at: datetime | None
     cancel_requested_at: datetime | None
     resolved_at: datetime | None
+    fingerprint: str | None
+    """Of its alert; None in sessions of older releases."""
+
     parent_id: str | None = None
     number: int | None = None
     origin_id: str | None = None
@@ -164,6 +170,7 @@ async def create(db: AsyncConnection, new: NewSession, *, now: datetime, key: Id
         "changes": None if new.changes is None else events.dumped(new.changes),
         # Webhooks report sessions, not the questions about them.
         "tell_tries": -1 if new.parent_id else 0,
+        "fingerprint": new.fingerprint or None,
     }
     await db.execute(_CREATING, values)
     return Created(session_id=new.id, is_new=True)

@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0006"
+SCHEMA = "0007"
 """The migration that these tables need."""
 
 
@@ -159,6 +159,9 @@ sessions = Table(
     Column("number", Integer, comment="of a follow-up question, from 1"),
     Column("origin_id", String(36), comment="of a session that was run again: the earlier one, which may be gone"),
     Column("changes", Text, comment="what was changed when it was run again, as JSON"),
+    Column(
+        "fingerprint", String(64), index=True, comment="the same for alike alerts; NULL for those of older releases"
+    ),
     CheckConstraint(
         "status IN ('pending', 'in_progress', 'cancelling', 'completed', 'failed', 'cancelled', 'timed_out')",
         name="status_is_known",
@@ -317,6 +320,35 @@ executors = Table(
     Column("leaving", Boolean, nullable=False, comment="it finishes what it has and takes nothing new"),
 )
 """Worker processes. One without a heartbeat for a lease is dead; other workers resume its sessions."""
+
+triage = Table(
+    "triage",
+    metadata,
+    _session_id(primary_key=True),
+    Column("assignee", Text, comment="who looks after it"),
+    Column("acknowledged_by", Text),
+    Column("acknowledged_at", UtcTime),
+    Column("closed_by", Text),
+    Column("closed_at", UtcTime),
+    Column("close_note", Text, nullable=False, comment="masked"),
+    Column("rating", String(16), comment="of the verdict, by a person"),
+    Column("rating_note", Text, nullable=False, comment="masked"),
+    Column("rated_by", Text),
+    Column("rated_at", UtcTime),
+    CheckConstraint("rating IN ('right', 'partly', 'wrong')", name="rating_is_known"),
+)
+"""What people do with a session: who looks after it, and whether its verdict was right."""
+
+past_sessions = Table(
+    "past_sessions",
+    metadata,
+    # SQLite counts by itself in INTEGER primary keys only.
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    Column("session_id", String(36), ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False, unique=True),
+    Column("service", Text, nullable=False, index=True, comment="what was affected; empty if unknown"),
+    Column("text", Text, nullable=False, comment="title, verdict and summary, as they are searched"),
+)
+"""Ended sessions with a verdict. The migration adds the full-text index `past_sessions_fts`: FTS5 or GIN."""
 
 tool_use = Table(
     "tool_use",

@@ -42,6 +42,12 @@ ROUTES: dict[str, Access] = {
     "run_session_again": Access(("submit", "admin"), audit="run_again"),
     "ask_question": Access(("submit",), audit="ask"),
     "cancel_question": Access(("submit", "admin"), audit="cancel_question"),
+    "rate_session": Access(("submit",), audit="rate"),
+    "withdraw_rating": Access(("submit",), audit="rate"),
+    "assign_session": Access(("submit",), audit="assign"),
+    "acknowledge_session": Access(("submit",), audit="acknowledge"),
+    "close_session": Access(("submit",), audit="close"),
+    "reopen_session": Access(("submit",), audit="reopen"),
     # What was found.
     "read_chat": Access(("read",)),
     "list_sessions": Access(("read",)),
@@ -58,7 +64,9 @@ ROUTES: dict[str, Access] = {
     "download_result": Access(("read",), audit="download_result"),
     "read_result_histogram": Access(("read",), audit="read_result"),
     "read_result_account": Access(("read",), audit="read_result"),
+    "search_sessions": Access(("read",)),
     "read_savings": Access(("read",)),
+    "read_ratings": Access(("read",)),
     "metrics": Access(("read",)),
     "follow": Access(("read",)),
     # What concerns others.

@@ -15,6 +15,7 @@ from tersely.store.groups import Group
 from tersely.web.auth import Caller, Principal
 from tersely.web.bodies import JsonRoute
 from tersely.web.dependencies import WebDependencies
+from tersely.web.paging import strip_control_characters
 from tersely.web.problems import ApiError
 from tersely.web.schemas import ERRORS, MAX_RUNBOOK_BYTES, AcceptedOut, AlertIn, AlertmanagerIn, Error, GroupOut
 
@@ -56,6 +57,7 @@ def alert_routes(deps: WebDependencies) -> APIRouter:
             data=_non_empty(alert.data),
             alert_type=alert.alert_type or None,
             runbook=_runbook(alert.runbook),
+            fingerprint=strip_control_characters(alert.fingerprint) or "",
             override=alert.mcp,
             may_add=principal.has_scope("override"),
         )

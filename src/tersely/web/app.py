@@ -25,6 +25,7 @@ from tersely.web.problems import add_error_handlers
 from tersely.web.results import result_routes
 from tersely.web.sessions import session_routes
 from tersely.web.system import system_routes
+from tersely.web.triage import triage_routes
 from tersely.web.version import VERSION
 
 API = "/api/v1"
@@ -75,6 +76,7 @@ def build_web_app(
         alert_routes(deps),
         session_routes(deps),
         chat_routes(deps),
+        triage_routes(deps),
         result_routes(deps),
         system_routes(deps, authenticator),
         live_routes(viewers),

@@ -5,7 +5,7 @@ import binascii
 import json
 import re
 import uuid
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query
@@ -32,6 +32,22 @@ def _iso(text: Any) -> Any:
 
 Time = Annotated[datetime, BeforeValidator(_iso)]
 Day = Annotated[date, BeforeValidator(_iso)]
+
+
+def to_utc(moment: datetime | None, name: str) -> datetime | None:
+    """A time of a query in UTC; a time without a zone is UTC.
+
+    Raises:
+        ApiError: It is out of range.
+    """
+    if moment is None:
+        return None
+    try:
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+    except OverflowError:
+        message = "is out of range"
+        raise ApiError(422, f"{name}: {message}", code="invalid", details=[(name, message)]) from None
+
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 

@@ -13,6 +13,7 @@ from tersely.sessions.chat_intake import LONGEST_QUESTION
 from tersely.sessions.overrides import Override
 from tersely.store.stages import ExecutionKind
 from tersely.store.statuses import Status as SessionStatus
+from tersely.store.triage import Rating, TriageState
 
 MAX_RUNBOOK_BYTES = 64 * 1024
 """In UTF-8."""
@@ -94,8 +95,27 @@ class AlertIn(_RequestBody):
     mcp: Override | None = None
     """Servers and native tools for this alert only, instead of the chain's."""
 
+    fingerprint: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """The same for alike alerts; by default derived from the alert's type and title."""
+
     runbook: str | None = None
     """Instructions for investigating this alert, up to 64 KiB. URLs in it are not fetched."""
+
+
+class RatingIn(_RequestBody):
+    rating: Rating
+    note: Annotated[str, StringConstraints(max_length=2_000)] = ""
+    """Why; masked before it is stored."""
+
+
+class AssignIn(_RequestBody):
+    assignee: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
+    """Who looks after the session; the caller if it is left out, nobody if it is null."""
+
+
+class CloseIn(_RequestBody):
+    note: Annotated[str, StringConstraints(max_length=2_000)] = ""
+    """What was done; masked before it is stored."""
 
 
 class GroupedAlert(BaseModel):
@@ -144,8 +164,9 @@ class AuditEntryOut(_ResponseBody):
     id: int
     at: datetime
     action: str
-    """What was asked for: submit, cancel, run_again, ask, cancel_question, delete, export, read_result, search_result,
-    query_result, summarize_result, download_result, migrate, login, logout, read_audit_log, or wrong_token.
+    """What was asked for: submit, cancel, run_again, ask, cancel_question, rate, assign, acknowledge, close, reopen,
+    delete, export, read_result, search_result, query_result, summarize_result, download_result, migrate, login, logout,
+    read_audit_log, or wrong_token.
     """
 
     principal: str
@@ -271,6 +292,85 @@ class VerdictOut(VerdictShort):
     """Quotations of a model that no result contains; they were left out."""
 
 
+class RatingOut(_ResponseBody):
+    rating: Rating
+    note: str
+    by: str
+    at: Moment
+
+
+class TriageOut(_ResponseBody):
+    """What people did with a session."""
+
+    state: TriageState
+    assignee: str | None
+    acknowledged_by: str | None
+    acknowledged_at: Moment | None
+    closed_by: str | None
+    closed_at: Moment | None
+    close_note: str
+    rating: RatingOut | None
+    """Of the verdict; null if nobody rated it."""
+
+
+class EarlierSessionOut(_ResponseBody):
+    id: str
+    created_at: Moment
+    cause: str
+    rating: Rating | None
+
+
+class SeenBeforeOut(_ResponseBody):
+    """Earlier sessions with a verdict that have the alert's fingerprint, or its type and the affected service."""
+
+    count: int
+    sessions: list[EarlierSessionOut]
+    """The latest five, newest first."""
+
+
+class FoundSessionOut(_ResponseBody):
+    id: str
+    status: SessionStatus
+    alert_type: str
+    title: str
+    created_at: Moment
+    ended_at: Moment | None
+    cause: str
+    service: str
+    rating: Rating | None
+    snippet: str
+    """The part of title and verdict that matched."""
+
+    ranges: list[tuple[int, int]]
+    """Start and end of each matching word in `snippet`, in characters."""
+
+
+class FoundSessionsOut(_ResponseBody):
+    items: list[FoundSessionOut]
+
+
+class RatingCountsOut(_ResponseBody):
+    chain: str
+    verdicts: int
+    """Sessions that ended with a verdict."""
+
+    rated: int
+    right: int
+    partly: int
+    wrong: int
+
+
+class RatingsOut(_ResponseBody):
+    items: list[RatingCountsOut]
+    """By chain."""
+
+    verdicts: int
+    rated: int
+    right: int
+    partly: int
+    wrong: int
+
+
 class SessionOut(_ResponseBody):
     id: str
     status: SessionStatus
@@ -296,6 +396,10 @@ class SessionOut(_ResponseBody):
     resolved_at: Moment | None
     """When the sender reported the alert as resolved."""
 
+    fingerprint: str
+    """The same for alike alerts; empty in sessions of older releases."""
+
+    triage: TriageOut
     last_seq: int
     """Last sequence number of the event log; subscribe with the `last_seq` you have seen."""
 
@@ -377,6 +481,7 @@ class SessionDetailOut(SessionOut):
 
     analysis: str
     verdict: VerdictOut | None
+    seen_before: SeenBeforeOut
     stages: list[StageOut]
 
 

@@ -8,13 +8,13 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
-from tersely.store import events, interactions, listing, stages, timeline
+from tersely.store import events, history, interactions, listing, stages, timeline
 from tersely.store import sessions as rows
 from tersely.store.database import Connection, Database
 from tersely.store.interactions import StoredInteraction
@@ -22,6 +22,7 @@ from tersely.store.listing import Filters
 from tersely.store.sessions import Session
 from tersely.store.stages import Execution, Stage
 from tersely.store.statuses import Status
+from tersely.store.triage import UNTOUCHED, Rating, Triage, TriageState, find_triage, triage_of
 from tersely.web.auth import Caller, Principal
 from tersely.web.dependencies import WebDependencies
 from tersely.web.paging import (
@@ -35,6 +36,7 @@ from tersely.web.paging import (
     from_cursor,
     strip_control_characters,
     to_cursor,
+    to_utc,
 )
 from tersely.web.problems import ApiError
 from tersely.web.results import result_fields, session_scope
@@ -43,12 +45,14 @@ from tersely.web.schemas import (
     AcceptedOut,
     CancelOut,
     CursorPage,
+    EarlierSessionOut,
     EventOut,
     ExecutionOut,
     InteractionDetailOut,
     InteractionOut,
     KeptResultOut,
     QuestionOut,
+    SeenBeforeOut,
     SessionDetailOut,
     SessionOut,
     SessionStatusOut,
@@ -58,6 +62,7 @@ from tersely.web.schemas import (
     TokensOut,
     UsageOut,
 )
+from tersely.web.triage import triage_fields
 
 _EXPORT_PAGE = 200
 
@@ -71,7 +76,15 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         status: Annotated[list[Status] | None, Query(description="One or more statuses.", max_length=7)] = None,
         alert_type: SearchText = None,
         q: Annotated[
-            str | None, Query(max_length=500, description="Words; each must occur in title, alert or analysis.")
+            str | None,
+            Query(max_length=500, description="Words; each must occur in title, alert, analysis or verdict."),
+        ] = None,
+        fingerprint: SearchText = None,
+        service: SearchText = None,
+        state: Annotated[list[TriageState] | None, Query(description="One or more states.", max_length=3)] = None,
+        assignee: SearchText = None,
+        rating: Annotated[
+            list[Rating | Literal["none"]] | None, Query(description="One or more ratings.", max_length=4)
         ] = None,
         created_after: Annotated[Time | None, Query(description="Created at this time or later.")] = None,
         created_before: Annotated[Time | None, Query(description="Created before this time.")] = None,
@@ -82,9 +95,14 @@ def session_routes(deps: WebDependencies) -> APIRouter:
         filters = Filters(
             statuses=status or (),
             alert_type=strip_control_characters(alert_type),
-            created_after=_utc(created_after, "created_after"),
-            created_before=_utc(created_before, "created_before"),
+            created_after=to_utc(created_after, "created_after"),
+            created_before=to_utc(created_before, "created_before"),
             q=strip_control_characters(q) or "",
+            fingerprint=strip_control_characters(fingerprint),
+            service=strip_control_characters(service),
+            states=state or (),
+            assignee=strip_control_characters(assignee),
+            ratings=rating or (),
         )
         async with database.reading() as db:
             try:
@@ -92,7 +110,7 @@ def session_routes(deps: WebDependencies) -> APIRouter:
             except InputError:
                 raise bad_cursor() from None
         return CursorPage(
-            items=[SessionOut(**session_fields(one.session, one.stage, one.stage_count)) for one in found],
+            items=[SessionOut(**session_fields(one.session, one.stage, one.stage_count, one.triage)) for one in found],
             next_cursor=next_cursor,
         )
 
@@ -217,16 +235,6 @@ async def _last_seq(db: Connection, session_id: str) -> int:
     return heads[session_id]
 
 
-def _utc(moment: datetime | None, name: str) -> datetime | None:
-    if moment is None:
-        return None
-    try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
-    except OverflowError:
-        message = "is out of range"
-        raise ApiError(422, f"{name}: {message}", code="invalid", details=[(name, message)]) from None
-
-
 def _trace_position(cursor: str | None) -> tuple[datetime, str] | None:
     position = from_cursor(cursor, str, str)
     if position is None:
@@ -238,7 +246,7 @@ def _trace_position(cursor: str | None) -> tuple[datetime, str] | None:
         raise bad_cursor() from None
 
 
-def session_fields(session: Session, stage: Stage | None, count: int) -> dict[str, Any]:
+def session_fields(session: Session, stage: Stage | None, count: int, triage: Triage) -> dict[str, Any]:
     """The fields of a session in lists."""
     price = session.price_micros
     saved = max(0, session.tokens_before - session.tokens_after)
@@ -277,6 +285,8 @@ def session_fields(session: Session, stage: Stage | None, count: int) -> dict[st
             encoding=session.encoding,
         ),
         "resolved_at": session.resolved_at,
+        "fingerprint": session.fingerprint or "",
+        "triage": triage_fields(triage),
     }
 
 
@@ -304,13 +314,29 @@ async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:
     planned = await stages.stages_of(db, session_id)
     executions = await stages.executions_of(db, session_id)
     return SessionDetailOut(
-        **session_fields(session, stages.current(planned), len(planned)),
+        **session_fields(session, stages.current(planned), len(planned), await find_triage(db, session_id)),
+        seen_before=await _seen_before(db, session),
         alert=session.alert,
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
         analysis=session.analysis,
         stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in planned],
     )
+
+
+async def _seen_before(db: Connection, session: Session) -> SeenBeforeOut:
+    seen = await history.seen_before(db, session)
+    triaged = await triage_of(db, [one.id for one in seen.latest])
+    earlier = [
+        EarlierSessionOut(
+            id=one.id,
+            created_at=one.created_at,
+            cause=(one.verdict or {}).get("cause", ""),
+            rating=triaged.get(one.id, UNTOUCHED).rating,
+        )
+        for one in seen.latest
+    ]
+    return SeenBeforeOut(count=seen.count, sessions=earlier)
 
 
 def _stage(stage: Stage, executions: Sequence[Execution]) -> StageOut:
