@@ -43,7 +43,27 @@ async def follow(url: str, token: str, session_id: str, as_json: bool = False, c
             if event["type"] == "session.status" and event["status"] in ENDS:
                 break
     screen.close()
+    if told := await _seen_before(url, token, session_id):
+        console.print(Text(told, style="dim"))
     return 0 if screen.status == "completed" else 1
+
+
+async def _seen_before(url: str, token: str, session_id: str) -> str:
+    """How often alike alerts were investigated before, and the last cause; empty if never."""
+    import httpx2
+
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        async with httpx2.AsyncClient(timeout=10) as http:
+            seen = (await http.get(f"{url}/api/v1/sessions/{session_id}", headers=headers)).json()["seen_before"]
+        if not seen["count"]:
+            return ""
+        last = seen["sessions"][0]
+    except (httpx2.HTTPError, ValueError, LookupError, TypeError):
+        return ""  # Only an addition: the session itself was shown.
+    times = "once" if seen["count"] == 1 else f"{seen['count']:,} times"
+    rated = f" (rated {last['rating']})" if last["rating"] else ""
+    return f"seen before: {times}, last cause: {_short(last['cause'] or 'none found', 200)}{rated}"
 
 
 async def _print(url: str, token: str, session_id: str) -> int:

@@ -104,7 +104,9 @@ COMMANDS = {
 }
 """Which entry point of the table a command is."""
 
-NO_CONTENT = {"watch", "export", "audit", "stats", "config", "migrate", "backup", "restore", "doctor", "demo"}
+NO_CONTENT = {"watch", "search", "rate", "triage", "export", "audit", "stats"} | {
+    *("config", "migrate", "backup", "restore", "doctor", "demo")
+}
 """Commands that take no content in: they show what is stored, or set something up."""
 
 LIBRARY = {"condense": "condense()", "mask": "mask()", "summarize": "summarize()"}

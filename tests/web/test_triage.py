@@ -1,16 +1,22 @@
 """People rate verdicts, assign, acknowledge and close sessions; what was found before can be searched."""
 
 from collections.abc import AsyncIterator
+from io import StringIO
 from typing import Any
 
+import anyio
 import pytest
+from click.testing import CliRunner
+from rich.console import Console
 
 from tersely.agent.verdict import Citation, Verdict
+from tersely.cli import main
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
 from tersely.sessions.worker import SessionOutcome
 from tersely.store.sessions import Session
+from tersely.terminal import follow
 from tests.web.running import Running, endless, running
 
 
@@ -128,3 +134,30 @@ async def test_past_sessions_are_found_by_their_verdicts_and_alike_alerts_are_se
         assert (await service.get("/search", q=hostile))["items"] == [], hostile
     assert (await service.http.delete(f"/api/v1/sessions/{second}")).status_code == 204
     assert [one["id"] for one in (await service.get("/search", q="certificate expiring"))["items"]] == [third]
+
+
+async def test_the_same_from_a_shell(service: Running) -> None:
+    def shell(*arguments: str) -> str:
+        done = CliRunner().invoke(main, [*arguments, "--url", service.address])
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    async def run(*arguments: str) -> str:
+        return await anyio.to_thread.run_sync(shell, *arguments)
+
+    first = await ended(service, "Lag of shipments", "Kafka partition 7 has no leader", "kafka")
+    second = await ended(service, "Lag of shipments", "Kafka partition 8 has no leader", "kafka")
+    assert "right" in await run("rate", first, "right", "--note", "yes")
+    assert await run("triage", first, "--assign", "me", "--close", "--note", "moved") == (
+        "closed, assigned to local, rated as right\n"
+    )
+    found = await run("search", "partition", "leaders")
+    assert "Kafka partition 7 has no leader · rated right" in found and first in found and second in found
+    shown = StringIO()
+    assert await follow(service.address, "", second, console=Console(file=shown, width=200)) == 0
+    assert "seen before: once, last cause: Kafka partition 7 has no leader (rated right)" in shown.getvalue()
+    assert "rating is withdrawn" in await run("rate", first, "none")
+    refused = await anyio.to_thread.run_sync(
+        lambda: CliRunner().invoke(main, ["rate", "nobody", "right", "--url", service.address])
+    )
+    assert refused.exit_code == 2 and "There is no session 'nobody'" in refused.output

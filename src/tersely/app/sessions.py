@@ -30,6 +30,7 @@ from tersely.sessions.housekeeping import Housekeeping, Webhooks
 from tersely.sessions.intake import AlertIntake
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
+from tersely.sessions.past_sessions import HistoryServer
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.worker import Work, Worker, WorkerTimeouts, new_worker_name
@@ -108,7 +109,13 @@ async def sessions_app(
         bus = await stack.enter_async_context(open_bus(database))
         kept = KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
         registry = await stack.enter_async_context(
-            registered(settings.servers, environment=process_environment(), wait=wait_for_servers, logins=store.logins)
+            registered(
+                settings.servers,
+                environment=process_environment(),
+                wait=wait_for_servers,
+                logins=store.logins,
+                history=lambda server: HistoryServer(server, database),
+            )
         )
         works: dict[str, Work] = {}
         worker = Worker(

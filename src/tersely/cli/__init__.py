@@ -18,6 +18,7 @@ from tersely.cli.doctor import doctor
 from tersely.cli.errors import fail
 from tersely.cli.export import export
 from tersely.cli.gateway import gateway
+from tersely.cli.history import rate, search, triage
 from tersely.cli.mask import mask_text
 from tersely.cli.migrate import migrate
 from tersely.cli.read import read
@@ -90,6 +91,9 @@ for command in (
     investigate,
     watch,
     chat,
+    search,
+    rate,
+    triage,
     export,
     audit,
     research,

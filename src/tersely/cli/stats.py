@@ -1,4 +1,4 @@
-"""`tersely stats`: calls, tokens before and after condensing, and latency, by server and tool."""
+"""`tersely stats`: calls, tokens before and after condensing, and latency, by server and tool; ratings by chain."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tersely.cli.errors import fail
 
 if TYPE_CHECKING:
     from tersely.settings.model import Settings
+    from tersely.store.triage import RatingCounts
     from tersely.store.usage import ToolUse
 
 _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before", "tokens_after", "milliseconds")
@@ -33,7 +34,7 @@ def stats(since: str, as_json: bool) -> None:
     """Show calls and saved tokens by server and tool.
 
     Counts the calls of the gateway and of investigations, today and in total. Days are UTC days. Only sums are stored:
-    no arguments, no results, no callers.
+    no arguments, no results, no callers. Below them, how people rated the verdicts of each chain.
     """
     import anyio
 
@@ -41,14 +42,17 @@ def stats(since: str, as_json: bool) -> None:
 
     today = datetime.now(UTC).date()
     first = _day(since, today)
-    uses = anyio.run(_read_uses, Settings.load(None, find_file(), sections=("store",), here=True), first)
-    report = summary(uses, today, first)
+    uses, ratings = anyio.run(_read_uses, Settings.load(None, find_file(), sections=("store",), here=True), first)
+    report = {**summary(uses, today, first), "verdicts": [_rating_counts(one) for one in ratings]}
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
-    elif not uses:
+        return
+    if not uses:
         _show_nothing(first)
     else:
         _show(report)
+    if ratings:
+        _show_ratings(report["verdicts"])
 
 
 def _day(value: str, today: date) -> date | None:
@@ -64,12 +68,19 @@ def _day(value: str, today: date) -> date | None:
         fail(f"--since {value!r} is not a day. Use 2026-11-01, 7d, yesterday or today.")
 
 
-async def _read_uses(settings: Settings, since: date | None) -> list[ToolUse]:
+async def _read_uses(settings: Settings, since: date | None) -> tuple[list[ToolUse], list[RatingCounts]]:
     from tersely.store.database import Database
+    from tersely.store.triage import count_ratings
     from tersely.store.usage import used
 
+    moment = datetime.combine(since, datetime.min.time(), UTC) if since else None
     async with Database.open(settings.store.url) as database, database.reading() as db:
-        return await used(db, since=since)
+        return await used(db, since=since), await count_ratings(db, since=moment)
+
+
+def _rating_counts(one: RatingCounts) -> dict[str, Any]:
+    names = ("chain", "verdicts", "rated", "right", "partly", "wrong")
+    return {name: getattr(one, name) for name in names}
 
 
 def summary(uses: Iterable[ToolUse], today: date, since: date | None) -> dict[str, Any]:
@@ -180,6 +191,23 @@ def _show(report: Mapping[str, Any]) -> None:
         for tool in report["tools"]:
             if (tool["door"], tool["server"]) == (server["door"], server["server"]):
                 table.add_row(Text(f"  {_printable(tool['tool'])}"), *_cells(tool))
+    console.print(table)
+
+
+def _show_ratings(chains: Iterable[Mapping[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    table.add_column("chain", no_wrap=True, overflow="ellipsis")
+    for title in ("verdicts", "rated", "right", "partly", "wrong"):
+        table.add_column(title, justify="right")
+    for chain in chains:
+        numbers = (chain[name] for name in ("verdicts", "rated", "right", "partly", "wrong"))
+        table.add_row(Text(_printable(chain["chain"])), *(f"{number:,}" if number else "·" for number in numbers))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 140)
+    console.print()
     console.print(table)
 
 

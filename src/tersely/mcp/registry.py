@@ -306,8 +306,13 @@ async def registered(
     environment: Mapping[str, str] | None = None,
     logins: "LoginStore | None" = None,
     wait: float = 8.0,
+    history: Callable[[Server], ServerConnection] | None = None,
 ) -> AsyncIterator[ToolRegistry]:
-    """Connect to these servers and return a registry of their tools, for the duration of the block."""
+    """Connect to these servers and return a registry of their tools, for the duration of the block.
+
+    Args:
+        history: Makes the connection of a server of type `history`; without it, those are left out.
+    """
     # Imported here, because the MCP SDK takes a second to load and a program without servers never needs it.
     from tersely.mcp.connect import supervisor
 
@@ -321,8 +326,10 @@ async def registered(
     }
     given = {name: value for name, value in options.items() if value is not None}
     async with supervisor.connected(servers, wait=wait, **given) as connections:
+        mine = [one for one in servers if one.options.transport.kind == "history" and not one.options.disabled]
+        own = {one.name: history(one) for one in mine} if history else {}
         yield ToolRegistry(
-            connections,
+            {**connections, **own} if own else connections,
             keep_names=keep_names,
             obey_declarations=obey_declarations,
             strict=strict,

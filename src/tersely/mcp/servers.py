@@ -29,7 +29,7 @@ _CONFIG = ConfigDict(
 
 MEGABYTE = 2**20
 
-Transport = Literal["stdio", "http", "sse"]
+Transport = Literal["stdio", "http", "sse", "history"]
 InterruptedCalls = Literal["ask", "repeat", "skip"]
 Protocol = Literal["auto", "handshake-first", "2025-11-25", "2026-07-28"]
 
@@ -86,7 +86,9 @@ class TransportOptions(BaseModel):
     model_config = _CONFIG
 
     type: Annotated[Transport | None, BeforeValidator(_as_transport)] = None
-    """`stdio`, `http` or `sse`; without it a command means stdio and a URL means http."""
+    """`stdio`, `http` or `sse`; without it a command means stdio and a URL means http. `history` needs neither: it is
+    the tool `search_past_sessions` of `tersely up`, over the verdicts of earlier sessions.
+    """
 
     command: str | None = Field(default=None, min_length=1)
     """Program to start. It communicates over its standard input and output."""
@@ -115,6 +117,10 @@ class TransportOptions(BaseModel):
 
     @model_validator(mode="after")
     def _has_one_transport(self) -> Self:
+        if self.type == "history":
+            if given := [name for name in type(self).model_fields if name != "type" and getattr(self, name)]:
+                raise ValueError(f"type history takes no {given[0]}")
+            return self
         if self.command and self.url:
             raise ValueError("has both a command and a url; keep one of them")
         if not self.command and not self.url:

@@ -584,7 +584,7 @@ async def connected(
             last_known=(last_known or {}).get(server.name),
         )
         for server in servers
-        if not server.options.disabled
+        if not server.options.disabled and server.options.transport.kind != "history"
     }
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
