@@ -1,3 +1,3 @@
-from tersely.cli import main
+from tersely.launch import launch
 
-main()
+launch()

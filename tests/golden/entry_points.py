@@ -213,6 +213,12 @@ async def shell() -> Record:
             if entry.endswith("--json"):
                 done["stdout"] = json.loads(done["stdout"])
             record[entry][name] = normal(done)
+    record["tersely run"] = {}
+    for name, text in INPUTS.items():
+        file.write_bytes(text.encode())
+        command = [sys.executable, "-m", "tersely", "run", "--budget", str(BUDGET), "--threshold", str(BUDGET), "--"]
+        ran = await anyio.run_process([*command, "cat", str(file)])
+        record["tersely run"][name] = normal({"stdout": ran.stdout.decode()})
     return record
 
 

@@ -7,7 +7,7 @@ import pytest
 from tersely.condensing.account import Lost
 from tersely.masking.imitations import demote, demote_json
 from tersely.pipeline.core import NoteWriter
-from tersely.store.results import new_handle
+from tersely.store.handles import new_handle
 
 HANDLE = "r_8k2m4n6p8q0r2s4t"
 

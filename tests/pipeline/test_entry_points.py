@@ -37,7 +37,7 @@ from tests.golden.entry_points import (
 )
 from tests.servers.test_summarizer import service
 
-pytestmark = [pytest.mark.xdist_group("entry points"), pytest.mark.slow]
+pytestmark = [pytest.mark.xdist_group("entry points"), pytest.mark.slow, pytest.mark.process]
 
 STORED: Record = json.loads(RECORD.read_text())
 SECRET = "hunter2hunter2"
@@ -55,6 +55,7 @@ TEXT_OF: dict[str, Callable[[Any], str]] = {
     "tersely condense": lambda document: document["stdout"].removesuffix("\n"),
     "tersely condense --json": lambda document: document["stdout"]["text"],
     "tersely condense --explain": lambda document: document["stdout"].removesuffix("\n"),
+    "tersely run": lambda document: document["stdout"],
     "serve summarize": _first_text,
     "serve summarize_for_extraction": _first_text,
     "gateway tools/call get": _first_text,
@@ -89,9 +90,13 @@ READS_KEPT = {
 
 LISTINGS = {"serve tools/list", "gateway tools/list"}
 
+ADDED_SINCE = {"tersely run"}
+"""Entry points that are not in the record of the first release."""
+
 COMMANDS = {
     "condense": "tersely condense",
     "mask": "mask()",
+    "run": "tersely run",
     "serve": "serve summarize",
     "gateway": "gateway tools/call get",
     "up": "agent: what the model gets of a tool result",
@@ -126,7 +131,7 @@ def present() -> Record:
 
 def test_every_recorded_entry_point_still_answers() -> None:
     """Only which documents there are: what they say may change on purpose."""
-    assert {entry: list(documents) for entry, documents in present().items()} == {
+    assert {entry: list(documents) for entry, documents in present().items() if entry not in ADDED_SINCE} == {
         entry: [name for name in documents if entry != "gateway tools/list" or name not in READ_RESULT.earlier_names]
         for entry, documents in STORED.items()
     }

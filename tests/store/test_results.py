@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from tersely.errors import ResultExpired, ResultNotFound
 from tersely.store import results
 from tersely.store.database import Database
+from tersely.store.handles import new_handle
 from tersely.store.packing import pack, unpack
 from tersely.store.results import KeptResult, Origin
 from tersely.store.tables import blobs, kept_results
@@ -113,7 +114,7 @@ async def test_another_scopes_handle_is_not_found_in_the_words_for_one_that_neve
     handle = await keep(database, "mine")
     with pytest.raises(ResultNotFound) as others:
         await find(database, handle, scope="user:2")
-    never = results.new_handle()
+    never = new_handle()
     with pytest.raises(ResultNotFound) as nobodys:
         await find(database, never)
     assert str(others.value).replace(handle, "") == str(nobodys.value).replace(never, "")
@@ -291,6 +292,7 @@ KEEPER = """
 import sys, json, anyio
 from datetime import UTC, datetime, timedelta
 from tersely.store import results
+from tersely.store.handles import new_handle
 from tersely.store.database import Database
 from tersely.store.packing import pack
 

@@ -198,7 +198,9 @@ async def kept_results(settings: Settings) -> AsyncIterator[KeptResults]:
     """
     store = settings.store
     async with Database.open(store.url) as database:
-        yield KeptResults(database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20)
+        yield KeptResults(
+            database, retention=timedelta(days=store.keep_days), max_bytes=store.keep_mb * 2**20, spool=store.spool
+        )
 
 
 @asynccontextmanager

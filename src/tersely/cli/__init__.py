@@ -23,6 +23,7 @@ from tersely.cli.mask import mask_text
 from tersely.cli.migrate import migrate
 from tersely.cli.read import read
 from tersely.cli.research import research
+from tersely.cli.run import run
 from tersely.cli.serve import serve
 from tersely.cli.stats import stats
 from tersely.cli.up import suspects, up, work
@@ -75,6 +76,7 @@ def main() -> None:
     \b
     Try it:        tersely demo
     In a pipe:     kubectl get pods -o json | tersely condense --focus "which fail"
+    A command:     tersely run -- npm test
     For a client:  tersely gateway install claude-desktop
     As a service:  tersely serve
     """
@@ -83,6 +85,7 @@ def main() -> None:
 for command in (
     condense,
     mask_text,
+    run,
     serve,
     gateway,
     up,

@@ -19,6 +19,10 @@ REPETITIVE = 0.5
 WELL_FILLED = 0.7
 """An outline that takes this share of the room is not extended."""
 
+END_LINES = 12
+END_TOKENS = 300
+"""How much of the end `condense_with_end` shows."""
+
 _MOST_TRIES = 4
 
 _LABELS = 40
@@ -46,6 +50,31 @@ def condense_to_room(text: str, room: int, focus: str = "") -> Condensed:
         )
     outline = condense_structurally(text, room, focus, tokens_before=tokens)
     return outline if outline.tokens_after >= room * WELL_FILLED else _extended(outline, text, room)
+
+
+def condense_with_end(text: str, budget: int, focus: str = "") -> Condensed:
+    """Condense by structure to `budget` tokens with the last lines shown: there a command says why it failed."""
+    outline = condense_structurally(text, budget, focus)
+    lines = source_lines(text)
+    while lines and not lines[-1].strip():
+        lines.pop()
+    room = min(END_TOKENS, budget // 3)
+    last = min(END_LINES, _fitting(lines[::-1], room))
+    if last == 0:
+        # One line is longer than the room; its end is where the reason is.
+        return outline
+    first = len(lines) - last + 1
+    hidden = (*outline.account.lost, *outline.account.partial)
+    if not any(end >= first and start <= len(lines) for start, end in hidden):
+        return outline
+    excerpt = "\n".join([f"[lines {first}–{len(lines)}, verbatim:]", *lines[first - 1 :]])
+    outline = condense_structurally(text, budget - O200K.count(excerpt) - 2, focus)
+    body = outline.text.removesuffix(outline.closing).rstrip("\n") if outline.closing else outline.text
+    whole = f"{body}\n{excerpt}"
+    account = _with_shown(outline.account, source_lines(text), ((first, len(lines)),))
+    return replace(
+        outline, text=whole, tokens_after=O200K.count(whole), closing="", account=account, lost=account.summary()
+    )
 
 
 def _extended(outline: Condensed, text: str, room: int) -> Condensed:

@@ -11,8 +11,6 @@ masked, and so is masked text joined by words of our own.
 
 from collections.abc import Iterable
 
-from tersely.text.tokens import O200K
-
 
 class Masked(str):
     """A plain string to every reader. Slicing or formatting it gives a `str`; the methods below give `Masked`."""
@@ -25,6 +23,8 @@ class Masked(str):
 
     def head_tokens(self, tokens: int) -> "Masked":
         """The longest beginning of at most this many tokens."""
+        from tersely.text.tokens import O200K  # Loads the tokenizer, which most users of this module do not need.
+
         return Masked(O200K.head(self, tokens))
 
     def derive(self, text: str) -> "Masked":

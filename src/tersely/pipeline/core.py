@@ -88,7 +88,7 @@ class NoteWriter:
     """Whether a handle as an argument of a tool stands for the whole result."""
 
     def write(self, lost: Sequence[Lost], handle: str | None, tokens: int) -> str:
-        missing = _missing(lost)
+        missing = left_out(lost)
         if handle is None:
             return (
                 f"[Shortened from {tokens:,} tokens.{missing} The whole could not be kept; ask for less to see more.]"
@@ -155,7 +155,8 @@ def target_for(budget: int, reserve: int) -> int:
     return max(SMALLEST_BUDGET, budget - reserve)
 
 
-def _missing(lost: Sequence[Lost]) -> str:
+def left_out(lost: Sequence[Lost]) -> str:
+    """The sentence of a note that says what is missing; empty if nothing is."""
     if not lost:
         return ""
     first = "; ".join(str(one) for one in lost[:3])

@@ -9,7 +9,6 @@ how it is stored.
 """
 
 import logging
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import Any, Literal
 from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import InputError, ResultNotFound, StoreUnavailable
 from tersely.masking.masked import NOTHING, Masked, from_store
+from tersely.results.spool import ResultSpool, SpooledResult, user_scope
 from tersely.store import results
 from tersely.store.database import Database
 from tersely.store.packing import PackedText, pack, storable, unpack
@@ -40,11 +40,6 @@ _HANDLE = re.compile(r"result:(r_[0-9A-Za-z]{10,40})")
 _DEEPEST = 200
 
 
-def user_scope() -> str:
-    """The scope of the operating-system user, for callers without a session or a principal."""
-    return f"user:{os.getuid()}" if hasattr(os, "getuid") else "user:me"
-
-
 @dataclass(frozen=True)
 class TextRange:
     """A part of a kept text, and the byte range it covers after alignment to characters."""
@@ -60,6 +55,7 @@ class KeptResults:
     Args:
         retention: How long a result can be read after it was last kept.
         max_bytes: Disk space for all results; the oldest are deleted first.
+        spool: Results that processes without a database wrote; they are taken in when they are needed.
     """
 
     def __init__(
@@ -68,11 +64,13 @@ class KeptResults:
         *,
         retention: timedelta = timedelta(days=30),
         max_bytes: int = 2 * 2**30,
+        spool: ResultSpool | None = None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.database = database
         self.retention = retention
         self.max_bytes = max_bytes
+        self.spool = spool
         self._clock = clock
         self._swept_at: datetime | None = None
 
@@ -158,8 +156,55 @@ class KeptResults:
         Raises:
             ResultNotFound, ResultExpired: The message tells a model what to do.
         """
+        handle = handle.strip().removeprefix("result:")
+        try:
+            async with self.database.reading(light=True) as db:
+                return await results.find(db, handle, scope=scope, now=self._clock())
+        except ResultNotFound:
+            spooled = self.spool.find(handle) if self.spool else None
+            if spooled is None or not await self._take_in(spooled):
+                raise
         async with self.database.reading(light=True) as db:
-            return await results.find(db, handle.strip().removeprefix("result:"), scope=scope, now=self._clock())
+            return await results.find(db, handle, scope=scope, now=self._clock())
+
+    async def take_in(self) -> None:
+        """Move all spooled results into the store; those that cannot be moved stay where they are."""
+        for spooled in self.spool.every() if self.spool else ():
+            await self._take_in(spooled)
+
+    async def _take_in(self, spooled: SpooledResult) -> bool:
+        """Move one spooled result into the store, under its handle."""
+        assert self.spool is not None
+        header = spooled.header
+        try:
+            called_at = datetime.fromtimestamp(header["at"], UTC)
+            origin = Origin(
+                server=str(header.get("server", "")),
+                tool=str(header["tool"]),
+                arguments=header.get("arguments"),
+                called_at=called_at,
+            )
+            packed = await run_in_thread(_packed_text, from_store(spooled.text))
+            async with self.database.transaction(heavy=len(packed.data) > HEAVY_BYTES) as db:
+                await results.keep(
+                    db,
+                    packed,
+                    scope=str(header["scope"]),
+                    origin=origin,
+                    kind="text",
+                    mime_type="text/plain",
+                    part=0,
+                    tokens=int(header["tokens"]),
+                    encoding=O200K.name,
+                    now=called_at,
+                    retention=self.retention,
+                    handle=str(header["handle"]),
+                )
+        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+            logger.warning("spooled_result_unreadable", extra={"problem": type(problem).__name__})
+            return False
+        self.spool.drop(spooled)
+        return True
 
     async def list(self, scope: str, *, after: str = "", limit: int = 50) -> list[KeptResult]:
         """A scope's results, newest first; `after` is the handle of the last one on the previous page.
@@ -167,6 +212,7 @@ class KeptResults:
         Raises:
             ResultNotFound, ResultExpired: `after` no longer exists.
         """
+        await self.take_in()
         async with self.database.reading() as db:
             now = self._clock()
             last = await results.find(db, after, scope=scope, now=now) if after else None

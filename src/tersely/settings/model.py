@@ -34,9 +34,11 @@ from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, ModelSpec, Provid
 from tersely.mcp.logins import LOGINS_FOLDER, LoginStorage, LoginStore
 from tersely.mcp.servers import Server, ServerOptions
 from tersely.research.options import ResearchOptions
+from tersely.results.spool import ResultSpool, spool_of
 from tersely.sessions.chains import ChainOptions, Defaults
 from tersely.sessions.chat_options import ChatOptions
 from tersely.settings.environment import process_environment, settings_environment
+from tersely.settings.folders import temporary_folder
 from tersely.settings.names import check_names, complete
 from tersely.settings.sources import SettingsTree, gather
 
@@ -251,6 +253,11 @@ class StoreSettings(BaseModel):
     def logins(self) -> LoginStore:
         """The logins at remote servers."""
         return LoginStore(self.data_dir.expanduser() / LOGINS_FOLDER, self.login_storage)
+
+    @property
+    def spool(self) -> ResultSpool:
+        """Results that hooks and `tersely run` have kept."""
+        return spool_of(str(self.data_dir.expanduser()), temporary_folder(process_environment()))
 
     @property
     def url(self) -> str:

@@ -10,7 +10,6 @@ and happen outside of transactions, see `store.packing`.
 
 import hashlib
 import json
-import secrets
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +21,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import ResultExpired, ResultNotFound
 from tersely.store import events
+from tersely.store.handles import new_handle
 from tersely.store.packing import Frames, PackedText, storable
 from tersely.store.tables import blobs, kept_results
 
 Kind = Literal["text", "structured", "image", "other"]
-
-HANDLE_SYMBOLS = "0123456789abcdefghjkmnpqrstvwxyz"
-"""32 symbols without those that look alike; sixteen of them are 80 bits."""
 
 TOMBSTONE_DAYS = 30
 """How long an expired handle is reported as expired."""
@@ -87,10 +84,6 @@ class Swept:
     """Whether another sweep would find more."""
 
 
-def new_handle() -> str:
-    return "r_" + "".join(secrets.choice(HANDLE_SYMBOLS) for _ in range(16))
-
-
 async def has_blob(db: AsyncConnection, sha256: str) -> bool:
     """Whether this content is stored, so that it need not be packed; it is not deleted before the transaction ends.
 
@@ -113,10 +106,12 @@ async def keep(
     encoding: str | None,
     now: datetime,
     retention: timedelta,
+    handle: str = "",
 ) -> str:
     """Keep packed, masked content and return its handle.
 
-    The same content from the same origin in the same scope has one handle; keeping it again extends its expiry.
+    A result that has a `handle` already keeps it. Otherwise, the same content from the same origin in the same scope
+    has one handle; keeping it again extends its expiry.
     Concurrent inserts of replicas are safe: the second changes nothing and returns the handle of the first.
     """
     scope, server, tool = storable(scope), storable(origin.server), storable(origin.tool)
@@ -135,9 +130,9 @@ async def keep(
         await db.execute(
             insert.on_conflict_do_update(index_elements=["sha256"], set_={"sha256": insert.excluded.sha256})
         )
-    fields = (scope, content.sha256, part, kind, mime_type, server, tool, arguments)
+    fields = (scope, content.sha256, part, kind, mime_type, server, tool, arguments, *filter(None, [handle]))
     kept = {
-        "handle": new_handle(),
+        "handle": handle or new_handle(),
         "scope": scope,
         "identity": hashlib.sha256(json.dumps(fields).encode()).hexdigest(),
         "blob": content.sha256,

@@ -1,0 +1,19 @@
+"""The program `tersely`: chooses the way in by its first argument.
+
+`run` and `hook` handle one result per process, thousands of times a day, so they start
+without the command line's libraries; `tersely.cli` lists them and everything else.
+"""
+
+import sys
+
+
+def launch() -> None:
+    words = sys.argv[1:]
+    if words[:1] == ["run"]:
+        from tersely.coding.run import run
+        from tersely.settings.environment import process_environment
+
+        sys.exit(run(words[1:], process_environment()))
+    from tersely.cli import main as command_line
+
+    command_line()

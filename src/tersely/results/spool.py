@@ -1,0 +1,210 @@
+"""Results kept by processes that end with one result: written to files, taken into the store later.
+
+A hook or `tersely run` lives for a fraction of a second, less than opening a database
+takes. It writes each result it shortened to a file of its own, readable by its owner
+only, under the handle that its note names. `KeptResults` takes these files in when a
+handle is asked for, when results are listed, and when statistics are shown.
+
+Writing never raises: without a writable folder, a result has no handle. Imports only
+the standard library, so that it costs next to nothing.
+"""
+
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tersely.store.handles import new_handle
+
+if TYPE_CHECKING:
+    from tersely.masking.masked import Masked
+
+MOST_BYTES = 512 * 2**20
+MOST_SECONDS = 30 * 24 * 3600
+"""Files beyond this size in total, or older, are deleted: they were never asked for."""
+
+_USES = "uses.jsonl"
+_LARGEST_USES = 8 * 2**20
+_READABLE_BY_OWNER = 0o600
+
+
+def user_scope() -> str:
+    """The scope of the operating-system user, for callers without a session or a principal."""
+    return f"user:{os.getuid()}" if hasattr(os, "getuid") else "user:me"
+
+
+class SpooledResult:
+    """One file of the spool: what is known about the result, and its text."""
+
+    __slots__ = ("header", "path", "text")
+
+    def __init__(self, path: str, header: dict[str, Any], text: str) -> None:
+        self.path = path
+        self.header = header
+        self.text = text
+
+
+class ResultSpool:
+    """The spool of one user.
+
+    Args:
+        folders: The first that can be written is used; all of them are read.
+    """
+
+    def __init__(self, folders: Sequence[str]) -> None:
+        self.folders = tuple(folders)
+
+    def write(self, text: "Masked", **header: Any) -> str | None:
+        """Keep a text, and return its handle; None if no folder can be written.
+
+        Args:
+            header: `tool`, `arguments` and `tokens` of the result, as JSON values; masked.
+        """
+        handle = new_handle()
+        first = json.dumps({"handle": handle, "scope": user_scope(), "at": time.time(), **header})
+        content = f"{first}\n".encode() + text.encode("utf-8", "replace")
+        for folder in self.folders:
+            path = os.path.join(folder, f"{handle}.kept")  # noqa: PTH118 — pathlib is slow to import
+            try:
+                _make_private(folder)
+                _write(f"{path}.new", content)
+                os.replace(f"{path}.new", path)  # noqa: PTH105
+            except OSError:
+                continue
+            self._prune(folder)
+            return handle
+        return None
+
+    def count(self, **use: Any) -> None:
+        """Append one line to the statistics; lost if no folder can be written."""
+        line = (json.dumps({"at": time.time(), **use}) + "\n").encode()
+        for folder in self.folders:
+            try:
+                _make_private(folder)
+                path = os.path.join(folder, _USES)  # noqa: PTH118
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _READABLE_BY_OWNER)
+                try:
+                    if os.fstat(file).st_size < _LARGEST_USES:
+                        os.write(file, line)
+                finally:
+                    os.close(file)
+            except OSError:
+                continue
+            return
+
+    def find(self, handle: str) -> SpooledResult | None:
+        """The result of this handle, if it is here."""
+        if not handle.startswith("r_") or not handle.isascii() or not handle.replace("_", "").isalnum():
+            return None
+        paths = (os.path.join(folder, f"{handle}.kept") for folder in self.folders)  # noqa: PTH118
+        return next((found for path in paths if (found := _read(path))), None)
+
+    def every(self) -> Iterator[SpooledResult]:
+        """All results, in no particular order."""
+        for path in self._paths(".kept"):
+            if found := _read(path):
+                yield found
+
+    def take_uses(self) -> list[dict[str, Any]]:
+        """The lines of statistics that no other process has taken; they are gone from the spool afterwards."""
+        taken: list[dict[str, Any]] = []
+        for path in self._paths(_USES):
+            mine = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
+            try:
+                os.rename(path, mine)  # noqa: PTH104
+                with open(mine, encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+                    for line in file:
+                        use = _parsed(line)
+                        if use is not None:
+                            taken.append(use)
+                os.unlink(mine)  # noqa: PTH108
+            except OSError:
+                continue
+        return taken
+
+    def drop(self, result: SpooledResult) -> None:
+        """Delete the file of a result that the store has."""
+        _unlink(result.path)
+
+    def _paths(self, ending: str) -> Iterator[str]:
+        for folder in self.folders:
+            try:
+                names = sorted(os.listdir(folder))  # noqa: PTH208
+            except OSError:
+                continue
+            yield from (os.path.join(folder, name) for name in names if name.endswith(ending))  # noqa: PTH118
+
+    def _prune(self, folder: str) -> None:
+        """Delete what is too old or too much, oldest first."""
+        files = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith((".kept", ".new")):
+                        known = entry.stat(follow_symlinks=False)
+                        files.append((known.st_mtime, known.st_size, entry.path))
+        except OSError:
+            return
+        oldest, left = time.time() - MOST_SECONDS, sum(size for _, size, _ in files)
+        for changed, size, path in sorted(files):
+            if changed >= oldest and left <= MOST_BYTES:
+                break
+            _unlink(path)
+            left -= size
+
+
+def spool_of(data_folder: str, temporary: str) -> ResultSpool:
+    """The spool of the user: in the data folder, or below the folder for temporary files if that is read-only."""
+    owner = user_scope().replace(":", "-")
+    return ResultSpool([os.path.join(data_folder, "spool"), os.path.join(temporary, f"tersely-{owner}")])  # noqa: PTH118
+
+
+def _make_private(folder: str) -> None:
+    """
+    Raises:
+        OSError: The folder cannot be made, or belongs to another user.
+    """
+    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    known = os.lstat(folder)
+    is_folder = known.st_mode & 0o170000 == 0o040000
+    if hasattr(os, "getuid") and (not is_folder or known.st_uid != os.getuid() or known.st_mode & 0o077):
+        raise PermissionError(f"{folder} is open to others.")
+
+
+def _write(path: str, content: bytes) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _READABLE_BY_OWNER)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(file, view) :]
+    except OSError:
+        _unlink(path)
+        raise
+    finally:
+        os.close(file)
+
+
+def _read(path: str) -> SpooledResult | None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123
+            header = _parsed(file.readline(1_000_000).decode("utf-8", "replace"))
+            text = file.read().decode("utf-8", "replace")
+    except OSError:
+        return None
+    return SpooledResult(path, header, text) if header is not None and "handle" in header else None
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    return value if isinstance(value, Mapping) and isinstance(value, dict) else None
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except OSError:
+        return
