@@ -62,7 +62,7 @@ class ResultShortener:
         tool: str,
         arguments: Any,
         call: str,
-        looking_for: str = "",
+        looking_for: str | Callable[[], str] = "",
         note: "Callable[[], NoteWriter]",
         threshold: int | None = None,
         budget: int | None = None,
@@ -139,4 +139,5 @@ def write_all(target: int, data: bytes) -> None:
 
 def complain(sentence: str) -> None:
     """A message of our own to the person or agent, on standard error."""
-    write_all(sys.stderr.fileno(), f"tersely: {sentence}\n".encode())
+    sys.stderr.write(f"tersely: {sentence}\n")
+    sys.stderr.flush()

@@ -7,6 +7,7 @@ the command's output and exit code come through.
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -213,7 +214,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
         complain(str(problem))
         return 2
     if options is None:
-        write_all(1, HELP.encode())
+        sys.stdout.write(HELP)
         return 0
     if options.raw or environment.get("TERSELY_OFF", "") not in ("", "0") or needs_terminal(options.command):
         _replace_process(options.command, environment)

@@ -131,6 +131,10 @@ class Masker:
             return [self._mask_strings(inner) for inner in value]
         return value
 
+    def has_mark(self, text: str) -> bool:
+        """Whether the text is a mark that this scope wrote."""
+        return self._is_ours(text.encode("utf-8", "surrogatepass"))
+
     def _masked(self, text: str) -> str:
         """Mask repeatedly until nothing is found: a mark can change how the text next to it is read."""
         clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)

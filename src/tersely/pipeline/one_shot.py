@@ -61,7 +61,7 @@ def process_once(
     masker: Callable[[], "Masker | None"],
     threshold: int,
     budget: int,
-    looking_for: str,
+    looking_for: str | Callable[[], str],
     call: str,
     keep: Keep,
     note: Callable[[], "NoteWriter"],
@@ -73,7 +73,7 @@ def process_once(
         masker: Makes the masker of the user's scope; None if masking is turned off.
         threshold: Tokens up to which the text is not condensed.
         budget: Tokens of a condensed text, with its note.
-        looking_for: What the caller wants to know; empty if it did not say.
+        looking_for: What the caller wants to know, or a function that finds it out; empty if it did not say.
         call: The words of the call behind the text, which count less.
         note: Makes the writer of the note, only for a text that is condensed.
         shows_end: Whether the last lines must be shown, because a failed command says there why.
@@ -96,6 +96,8 @@ def process_once(
     handle = keep(admitted, tokens)
     writer = note()
     target = core.target_for(budget, writer.reserve(handle, tokens, budget))
+    if callable(looking_for):
+        looking_for = looking_for()
     focus = f"{looking_for[:2000]}{ARGUMENTS}{call[:500]}" if looking_for and call else looking_for[:2000] or call[:500]
     focus = admit_once(focus, masker)
     condensed = (condense_with_end if shows_end else condense_within)(admitted, target, focus)
