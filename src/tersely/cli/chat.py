@@ -19,7 +19,9 @@ from tersely.cli.watch import TOKEN, URL, call_api
 @TOKEN
 @click.option("--json", "as_json", is_flag=True, help="Print question and answer as one JSON object.")
 def chat(session_id: str, question: str | None, url: str, token: str, as_json: bool) -> None:
-    """Ask a follow-up QUESTION about an ended session; without one, list the questions and answers so far.
+    """Ask a follow-up QUESTION about an ended session.
+
+    Without a question, list the questions and answers so far.
 
     The session's agent answers, with the same servers and kept results. In a terminal the answer is shown while it is
     written; otherwise progress goes to standard error and the answer to standard output. Interrupting the command

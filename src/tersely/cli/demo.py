@@ -12,11 +12,11 @@ from tersely.cli.extras import check_extra
 @click.option("--once", is_flag=True, help="Exit after the report, with code 0 only if it names the right cause.")
 @click.option("--port", type=int, default=0, metavar="PORT", show_default="a free port", help="Port of the dashboard.")
 def demo(seed: int | None, once: bool, port: int) -> None:
-    """Investigate a simulated incident, without a key or a network.
+    """Investigate a simulated incident.
 
-    Real MCP servers simulate a cluster and a knowledge base with a random incident. Their tools return up to 400,000
-    tokens per call, and the agent has to find the cause among decoys. With a key in the environment
-    (OPENROUTER_API_KEY …) a model investigates.
+    Needs neither a key nor a network. Real MCP servers simulate a cluster and a knowledge base with a random incident.
+    Their tools return up to 400,000 tokens per call, and the agent has to find the cause among decoys. With a key in
+    the environment (OPENROUTER_API_KEY …) a model investigates.
     """
     check_extra("demo")
 

@@ -19,7 +19,9 @@ from tersely.cli.watch import TOKEN, URL, error_message, headers
 @URL
 @TOKEN
 def rate(session_id: str, rating: str, note: str, url: str, token: str) -> None:
-    """Rate the verdict of an ended session; `none` withdraws the rating.
+    """Rate the verdict of an ended session.
+
+    `none` withdraws the rating.
 
     \b
     tersely rate 7fab797d-2203-44a0-9700-802ad81a48a1 partly --note "the certificate was renewed, but not loaded"
@@ -54,7 +56,10 @@ def triage(
     url: str,
     token: str,
 ) -> None:
-    """Assign, acknowledge, close or reopen a session; without an option, show its state."""
+    """Assign, acknowledge, close or reopen a session.
+
+    Without an option, show its state.
+    """
     check_extra("triage")
     if reopen and (close or acknowledge):
         fail("--reopen excludes --acknowledge and --close.")
@@ -83,7 +88,9 @@ def triage(
 @TOKEN
 @click.option("--json", "as_json", is_flag=True, help="Print each session as a JSON object on its own line.")
 def search(words: tuple[str, ...], any_word: bool, limit: int, url: str, token: str, as_json: bool) -> None:
-    """Search titles and verdicts of ended sessions, best match first.
+    """Search titles and verdicts of ended sessions.
+
+    The best match comes first.
 
     \b
     tersely search certificate expired

@@ -11,7 +11,7 @@ UNPARSED = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 @click.command(context_settings=UNPARSED, add_help_option=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def run(words: tuple[str, ...]) -> None:
-    """Run a command and show its output, condensed if it is large."""
+    """Run a command; if its output is large, condense it."""
     from tersely.coding.run import run as run_command
     from tersely.settings.environment import process_environment
 

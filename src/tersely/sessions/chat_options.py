@@ -23,5 +23,5 @@ class ChatOptions(BaseModel):
     max_tokens: Annotated[int, Field(alias="TERSELY_CHAT_MAX_TOKENS", ge=0)] = 300_000
     """Model tokens, input and output, for one question; after that it has to be answered. 0: no limit."""
 
-    timeout: Annotated[float, Field(alias="TERSELY_CHAT_TIMEOUT", gt=0, le=86_400)] = 900.0
+    timeout: Annotated[float, Field(alias="TERSELY_CHAT_TIMEOUT", gt=0, le=86_400)] = 900
     """Seconds that the answer to one question may take."""
