@@ -6,7 +6,8 @@
     python -m bench.truth --smoke              a few texts
 
 Each class of statement is recomputed from the source alone: the account, gaps, counts, time ranges, quoted lines,
-values of JSON and XML at their paths and the counts of them, the use of the budget. Exits with an error if one is
+values of JSON and XML at their paths and the counts of them, the use of the budget. Longer texts are checked once more,
+read in sections as very long ones are. Exits with an error if one is
 wrong. The yardstick is in a folder `shared` beside the repository; if it is missing, the command says so and uses the
 generator's texts only.
 """
@@ -16,7 +17,7 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench import truth_trees
 from bench.arguments import parser
@@ -25,6 +26,7 @@ from bench.generator.cases import all_shapes, draw
 from tersely.condensing.account import Account, source_lines
 from tersely.condensing.budget import Condensed
 from tersely.condensing.readers.preamble import TIME
+from tersely.condensing.segments import parts_of
 from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 
@@ -33,10 +35,13 @@ TREES = frozenset(("json", "jsonl", "json_cut", "xml", "html", "page", "notebook
 """Kinds that are laid out anew, so that their lines are not compared with those of the source."""
 GROUPED = frozenset(("grep", "findings", "blame"))
 """Kinds whose lines are shown below what several of them begin with."""
+SECTIONS = 4
+LEAST_IN_SECTIONS = 12_000
+"""Characters; shorter texts are checked as a whole only."""
 LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
-_MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:")
+_MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:|^\[from part ")
 _OWN_LINE = re.compile(r"\[.*\]$|\s*…$|… and \d+ more files$|\S.* \+\d+ -\d+(?: \(\w+\))?$|[\w.\[\]]+(?: \(.*\))?:$")
 """Marks, counts in brackets, the summary of a changed file, the path to a text inside another."""
 _NUMBER = re.compile(r"^ *\d+[:-] ?")
@@ -47,6 +52,10 @@ _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_PART = re.compile(r"^\[from part \d+ of \d+(?:: lines ([\d,]+)–([\d,]+))?\]$", re.M)
+_SKIPPED = re.compile(r"\n\[… [\d,]+ lines\]$")
+"""The mark of the parts before the next title."""
+_COUNTED_LINES = re.compile(r"\[?(\d+) lines; ")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
 _SIGNS = re.compile(r"[\W_]+")
 
@@ -56,6 +65,8 @@ class Text:
     name: str
     text: str
     focus: str
+    section: int = 0
+    """Characters of the sections in which it is read, as very long texts are; 0 to read it as a whole."""
 
 
 @dataclass(frozen=True)
@@ -91,23 +102,57 @@ def generated_texts() -> Iterator[Text]:
         yield Text(f"generated/{case.id}", case.text, case.focus)
 
 
+def in_sections(texts: Iterable[Text]) -> Iterator[Text]:
+    """Yield the longer texts once more, to be read in a few sections."""
+    for text in texts:
+        if len(text.text) >= LEAST_IN_SECTIONS:
+            yield replace(text, name=f"sections/{text.name}", section=len(text.text) // SECTIONS + 1)
+
+
 def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     """Yield every statement about one condensed text that is not so."""
-    condensed = condense_structurally(text.text, budget, text.focus)
+    condensed = condense_structurally(text.text, budget, text.focus, section=text.section)
     lines = source_lines(cleaned(text.text))
     where = f"{text.name} @{budget} ({condensed.kind})"
-    checks = (
-        wrong_account(condensed, lines),
-        wrong_counts(condensed, lines),
-        wrong_times(condensed, lines),
-        unmarked_gaps(condensed, lines),
-        unknown_lines(condensed, lines),
-        unused_budget(condensed, lines, budget),
-        wrong_values(condensed, cleaned(text.text)),
-    )
+    checks = [wrong_account(condensed, lines), unused_budget(condensed, lines, budget)]
+    for said, about in _by_part(condensed, lines):
+        checks += [
+            wrong_counts(said, about),
+            wrong_times(said, about),
+            wrong_totals(said, about),
+            unmarked_gaps(said, about),
+            unknown_lines(said, about),
+            wrong_values(said, "\n".join(about)),
+        ]
     for check in checks:
         for kind, what in check:
             yield Finding(kind, where, what)
+
+
+def _by_part(condensed: Condensed, lines: list[str]) -> Iterator[tuple[Condensed, list[str]]]:
+    """Yield what is said about the whole text, then what is said about each part, with the lines that it is about.
+
+    A part that is not whole lines has none: what is said about it is not checked.
+    """
+    titles = list(_PART.finditer(condensed.text))
+    if not titles:
+        yield condensed, lines
+        return
+    yield replace(condensed, text=condensed.text[: titles[0].start()].rstrip("\n")), lines
+    ends = [title.start() for title in titles[1:]] + [len(condensed.text)]
+    for title, end in zip(titles, ends, strict=True):
+        if title[1] is None:
+            continue
+        first, last = (int(number.replace(",", "")) for number in title.groups())
+        about = lines[first - 1 : last]
+        text = condensed.text[title.end() + 1 : end].removesuffix(condensed.closing).rstrip("\n")
+        lost = tuple((max(a, first) - first + 1, min(b, last) - first + 1) for a, b in condensed.account.lost
+                     if a <= last and b >= first)  # fmt: skip
+        text = _SKIPPED.sub("", text)
+        parts = parts_of("\n".join(about))
+        kind = parts[0].kind if len(parts) == 1 and not parts[0].title else "mixed"
+        kind = condensed.kind if condensed.kind in TREES else kind
+        yield replace(condensed, text=text, kind=kind, account=Account(lost=lost)), about
 
 
 def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -117,7 +162,7 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
     if account.total != len(lines) or len(seen) != len(lines) or any(times != 1 for times in seen.values()):
         yield "the account does not add up", f"{account.total} of {len(lines)}"
         return
-    output = _bare(condensed.text)
+    output = _bare(_PART.sub("", condensed.text))  # A line may go on in the next part.
     by_path = condensed.kind in GROUPED
     whole = Counter(map(_bare, condensed.text.split("\n")))
     times = Counter(map(_bare, lines))
@@ -207,6 +252,17 @@ def wrong_times(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, s
         yield "times outside of the range", f"{found[0]}; really {min(times)} – {max(times)}"
 
 
+def wrong_totals(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """The head is about the whole text; what is about one section stands below a title that says so."""
+    if condensed.kind in TREES:
+        return  # It may be about the lines of a text inside.
+    filled = sum(1 for line in lines if line.strip())
+    for line in condensed.text.split("\n"):
+        found = _COUNTED_LINES.match(line)
+        if found is not None and line not in lines and int(found[1]) not in (len(lines), filled):
+            yield "counted lines that are not all", f"{line[:80]} (there are {len(lines)})"
+
+
 def unmarked_gaps(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
     """Between two shown lines with lost ones between them there is a mark."""
     if condensed.kind in TREES:
@@ -233,15 +289,17 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
     if condensed.kind in TREES or condensed.kind in ("table", "json_lines", "prose", "dialogue"):
         return
     source = "\n".join(" ".join(line.split()) for line in lines)
+    if condensed.kind == "yaml":
+        source += "\n" + source.replace("'", "").replace('"', "")  # A value may be shown without its quotes.
     by_words: list[str] | None = None
     for number, line in enumerate(condensed.text.split("\n")):
-        shown = " ".join(_ENDING.sub("", line).split())
+        shown = " ".join(_ENDING.sub("", line.removesuffix(" …")).split())
         if condensed.kind in GROUPED:
             shown = _NUMBER.sub("", shown)
         if not shown or _OWN_LINE.match(line) or shown in source or line == condensed.closing:
             continue
         by_words = by_words if by_words is not None else source.split("\n")
-        pieces = [piece.strip() for piece in re.split(r"…|\[…\]", shown)]
+        pieces = [piece.strip() for piece in re.split(r"…(?:\[\d+ characters\])?|\[…\]", shown)]
         if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
             yield "a line that is not in the source", line
 
@@ -288,7 +346,8 @@ def main() -> None:
     options.add_argument("--show", type=int, default=1, metavar="N", help="examples of each class")
     chosen = options.parse_args()
     every = 60 if chosen.smoke else 1
-    texts = [text for text in (*yardstick_texts(), *generated_texts()) if chosen.only in text.name][::every]
+    whole = [*yardstick_texts(), *generated_texts()]
+    texts = [text for text in (*whole, *in_sections(whole)) if chosen.only in text.name][::every]
     found: dict[str, list[Finding]] = defaultdict(list)
     for text in texts:
         for budget in BUDGETS:

@@ -17,7 +17,7 @@ Knows nothing of units, trees, tables and logs, which collect the fields.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -27,7 +27,6 @@ from tersely.condensing.records import (
     Column,
     counts_of,
     far_out,
-    labelled_columns,
     meant_direction,
     numbers_of,
 )
@@ -132,15 +131,10 @@ def match_of(label: str, focus: Focus) -> float:
     return max(focus.names(label), float(focus.rejects(label)))
 
 
-def counts_of_lines(texts: Sequence[str], focus: Focus, most: int) -> list[str]:
-    """Return what all lines say under the labels that matter: `status: ok ×38, failed ×1`."""
-    return counts_of_columns(labelled_columns(texts), len(texts), focus, most)
-
-
-def counts_of_columns(columns: Sequence[Column], lines: int, focus: Focus, most: int) -> list[str]:
-    """Return the same for columns that are known already."""
-    fields = [
-        FieldValues(
+def fields_of_columns(columns: Sequence[Column], lines: int, focus: Focus) -> dict[str, FieldValues]:
+    """Return what so many lines say under their labels, by label."""
+    return {
+        column.label: FieldValues(
             column.label,
             column.values,
             lines - len(column.values),
@@ -148,8 +142,13 @@ def counts_of_columns(columns: Sequence[Column], lines: int, focus: Focus, most:
             named_values(set(column.values), focus),
         )
         for column in columns
-    ]
-    return [f"{fields[at].label}: {counted.text}" for _, at, counted in telling(fields, focus)[:most]]
+    }
+
+
+def counts_in_words(fields: Mapping[str, FieldValues], focus: Focus, most: int) -> list[str]:
+    """Return what all records have in the fields that matter: `status: ok ×38, failed ×1`."""
+    names = list(fields)
+    return [f"{names[at]}: {counted.text}" for _, at, counted in telling(list(fields.values()), focus)[:most]]
 
 
 def _score(field: FieldValues, match: float, focus: Focus) -> float:

@@ -7,22 +7,19 @@ reader that declines, and shares the budget with one whose kind is only likely. 
 functions, no event loop, no model: call it in a thread when the text is large.
 """
 
-import gc
 import heapq
 import re
-from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from functools import partial
 
-from tersely.condensing.account import Account, Lost, Place, source_lines
+from tersely.condensing.account import Account, Lost, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.detect import kind_of, reader_of
+from tersely.condensing.detect import reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
+from tersely.condensing.sections import SECTION, collecting_later, read_in_sections
 from tersely.condensing.segments import read_any
-from tersely.condensing.units import Packed, Reading, Unit, moved, pack
+from tersely.condensing.units import Packed, Reading, Unit, pack
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
 
@@ -32,8 +29,6 @@ LARGEST_WHOLE = 12_000_000
 """In characters. A longer text is condensed in sections first, then the results together, so that memory stays a small
 multiple of the text.
 """
-
-_STRETCH = 10_000_000
 
 COUNTED_ASIDE = 100_000
 """In characters. The tokens of a shorter text are counted faster than a thread starts."""
@@ -45,11 +40,18 @@ hundreds of megabytes.
 
 
 def condense_structurally(
-    text: str, budget: int, focus: str = "", tokenizer: Tokenizer = O200K, *, tokens_before: int | None = None
+    text: str,
+    budget: int,
+    focus: str = "",
+    tokenizer: Tokenizer = O200K,
+    *,
+    tokens_before: int | None = None,
+    section: int = 0,
 ) -> Condensed:
     """Condense a text to at most `budget` tokens; return it unchanged if it fits.
 
-    Callers that have counted the text pass `tokens_before`, which saves a quarter of the time.
+    Callers that have counted the text pass `tokens_before`, which saves a quarter of the time. With `section` the text
+    is read in sections of about so many characters, which else only very long texts are.
     """
     text = _whole_characters(text)
     if not tokenizer.exceeds(text, budget):
@@ -64,13 +66,13 @@ def condense_structurally(
         )
     lines = LineTokenizer.of(tokenizer)
     if tokens_before is not None or len(text) < COUNTED_ASIDE:
-        packed, account, kind, closing = _condensed(text, budget, focus, lines)
+        packed, account, kind, closing = _condensed(text, budget, focus, lines, section)
         tokens_before = tokenizer.count(text) if tokens_before is None else tokens_before
     else:
         # The tokenizer releases the interpreter's lock, so a second core counts while this one reads.
         with ThreadPoolExecutor(max_workers=1) as counting:
             before = counting.submit(tokenizer.count, text)
-            packed, account, kind, closing = _condensed(text, budget, focus, lines)
+            packed, account, kind, closing = _condensed(text, budget, focus, lines, section)
         tokens_before = before.result()
     return Condensed(
         text=packed.text,
@@ -85,30 +87,17 @@ def condense_structurally(
     )
 
 
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Pause the search for garbage in cycles, which would look at every unit again and again and find nothing.
-
-    It is paused for one text, or one section of a long one, and never turned on for a program that turned it off.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def _condensed(text: str, budget: int, focus: str, tokenizer: Tokenizer) -> tuple[Packed, Account, str, str]:
+def _condensed(
+    text: str, budget: int, focus: str, tokenizer: Tokenizer, section: int
+) -> tuple[Packed, Account, str, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
-    stretch = _stretch_of(clean)
-    if stretch:
-        reading = _read_in_stretches(clean, question, budget, tokenizer, stretch)
-        return _packed_reading(reading, clean, question, budget, tokenizer)
-    with _collecting_later():
+    size = section or _section_size(clean)
+    if size:
+        reading, packed = read_in_sections(clean, question, budget - _reserved(budget), tokenizer, size)
+        packed, account, closing = _packed(reading, source_lines(clean), budget, tokenizer, question, packed)
+        return packed, account, reading.kind, closing
+    with collecting_later():
         reading = read_any(clean, question, budget)
         return _packed_reading(reading, clean, question, budget, tokenizer)
 
@@ -147,76 +136,14 @@ def _whole_characters(text: str) -> str:
     return text
 
 
-def _stretch_of(text: str) -> int:
+def _section_size(text: str) -> int:
     """Return the size of the sections in which the text must be read; 0 if it can be read as a whole."""
-    stretch = _STRETCH if len(text) > LARGEST_WHOLE else 0
+    size = SECTION if len(text) > LARGEST_WHOLE else 0
     if len(text) > MOST_VALUES and text[:100].lstrip()[:1] in ("[", "{"):
         values = sum(map(text.count, ",[{"))
         if values > MOST_VALUES:
-            stretch = min(_STRETCH, len(text) * MOST_VALUES // values)
-    return stretch
-
-
-def _read_in_stretches(text: str, focus: Focus, budget: int, tokenizer: Tokenizer, stretch_size: int) -> Reading:
-    """Condense each section of a very long text, then read the results together."""
-    kind = kind_of(text)
-    of_lines = kind if reader_of(kind).by_line else ""
-    header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
-    shares: list[str] = []
-    origins: list[Place | None] = []
-    line = start = 0
-    while start < len(text):
-        end = _stretch_end(text, start, stretch_size)
-        stretch = text[start:end]
-        with _collecting_later():
-            source = partial(_line_of_stretch, before=line, repeats_header=bool(header and start))
-            content = header + stretch if header and start else stretch
-            share, places = _share_of(content, focus, 3 * budget, tokenizer, of_lines, source)
-            gc.collect(0)  # What the readers leave behind in cycles; it would stay until the end.
-        shares += share
-        origins += places
-        line += stretch.count("\n")
-        start = end
-    together = generic.read("\n".join(shares), focus, budget)
-    together.kind = kind
-    last = 1
-    for unit in together.units:
-        place = origins[unit.first - 1]
-        if place is None:
-            unit.first, unit.last = last, last - 1
-            continue
-        (unit.first, unit.last), *shows = place.lines
-        unit.shows, unit.folded = tuple(shows), place.folded
-        last = unit.last
-    return together
-
-
-def _share_of(
-    stretch: str, focus: Focus, budget: int, tokenizer: Tokenizer, kind: str, source: Callable[[int], int]
-) -> tuple[list[str], list[Place | None]]:
-    """Condense a section; return the lines, and for each what it shows of the source, if anything."""
-    reading = moved(read_any(stretch, focus, budget, kind=kind), source)
-    packed = pack(reading, budget, tokenizer, focus)
-    lines = packed.text.split("\n")
-    by_line = {each.strip(): place for place in packed.places(reading) for each in place.text.split("\n")}
-    return lines, [by_line.get(each.strip()) for each in lines]
-
-
-def _line_of_stretch(line: int, *, before: int, repeats_header: bool) -> int:
-    """Return the source line of a section's line; `before` lines precede the section."""
-    return 1 if repeats_header and line == 1 else line - repeats_header + before
-
-
-def _stretch_end(text: str, start: int, size: int) -> int:
-    """Return the end of a section of about that size: after a line, else between records, else anywhere."""
-    end = start + size
-    if end >= len(text):
-        return len(text)
-    for sign in ("\n", "},", ", ", " "):
-        cut = text.rfind(sign, end - size // 10, end)
-        if cut > start:
-            return cut + len(sign)
-    return end
+            size = min(SECTION, len(text) * MOST_VALUES // values)
+    return size
 
 
 REFILL_BELOW = 0.8
@@ -234,13 +161,13 @@ def _reserved(budget: int) -> int:
 
 
 def _packed(
-    reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus
+    reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus, already: Packed | None = None
 ) -> tuple[Packed, Account, str]:
     """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
     reserve = _reserved(budget)
-    packed = pack(reading, budget, tokenizer, focus, lines, _reserved)
+    packed = already or pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
-    spare = packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
+    spare = already is None and packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
     if spare and account.lost and (reader_of(reading.kind).refilled or prose.wants_facts(focus)):
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:

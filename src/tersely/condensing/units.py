@@ -39,6 +39,7 @@ from tersely.condensing.account import (
     runs_of,
 )
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.totals import Totals
 from tersely.text.tokens import O200K, Tokenizer
 
 CHARACTERS_PER_TOKEN = 3.3
@@ -109,6 +110,32 @@ class Unit:
     """Further source lines whose text is in this unit, e.g. those of the fields that identify a record."""
     prefix: str = ""
     """The beginning of the source line that an owner shows for this unit, e.g. a path that several lines share."""
+    repeated: "RepeatedLine | None" = None
+    """For a line that represents others: what is needed to count them over the sections of a longer text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedLine:
+    """A line that represents all that are equal up to their values."""
+
+    template: Hashable
+    text: str
+    """The line without counts."""
+    also: tuple[tuple[str, Hashable], ...] = ()
+    """Words that other templates have in place of one of its words, with these templates."""
+    asked: bool = False
+    """Whether the line has a value that the question names."""
+    timed: bool = False
+    """Whether the line is shown without its time."""
+
+
+def with_counts(text: str, count: int, also: Sequence[tuple[str, int]] = (), times: str = "") -> str:
+    """Return `line ×412 (also guest ×3) [10:02:11–10:40:01]`."""
+    if count > 1:
+        text += f" ×{count}"
+    if also:
+        text += f" (also {', '.join(f'{word} ×{often}' if often > 1 else word for word, often in also)})"
+    return f"{text} [{times}]" if times else text
 
 
 @dataclass(frozen=True)
@@ -137,6 +164,8 @@ class Reading:
     """For readers with their own layout: kept indices and shortened texts in, the shown text without the head out."""
     decay: float = 0.6
     """Decay within a family: its k-th member counts 1 / (1 + decay × k)."""
+    totals: "Callable[[], Totals] | None" = None
+    """What the head says, and all that units count, in a form that adds up over sections."""
 
 
 @dataclass
@@ -246,24 +275,39 @@ def pack(
 
     With the lines of the source, gaps are marked by what they hide; without them, by the units that are missing.
     """
+    stages = list(packed_in_stages(reading, budget, tokenizer, focus, lines, reserve))
+    return stages[-1] if stages else Packed("", set(), 0)
+
+
+def packed_in_stages(
+    reading: Reading,
+    budget: int,
+    tokenizer: Tokenizer = O200K,
+    focus: Focus | None = None,
+    lines: Sequence[str] | None = None,
+    reserve: Callable[[int], int] | None = None,
+    smallest: int = SMALLEST_STAGE,
+) -> Iterator[Packed]:
+    """Yield the packed text for halves of the budget, the smallest first, then for all of it.
+
+    What a smaller budget shows comes first, so that a larger one never loses it.
+    """
     if budget <= 0:
-        return Packed("", set(), 0)
+        return
     stages = 0
-    while budget >> (stages + 1) >= SMALLEST_STAGE:
+    while budget >> (stages + 1) >= smallest:
         stages += 1
-    # What a smaller budget shows comes first, so that a larger one never loses it.
     packing: _Packing | None = None
-    packed = Packed("", set(), 0)
     for stage in range(stages, -1, -1):
         whole = budget >> stage
         room = max(1, whole - (reserve(whole) if reserve else 0))
-        head = _fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
+        head = fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
         packing = _Packing(reading, room, tokenizer, focus, head, lines, packing)
-        packed = packing.run()
-    return packed
+        yield packing.run()
 
 
-def _fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+def fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """Return the first lines of a head that fit, at least the beginning of the first one."""
     if not text or not tokenizer.exceeds(text, tokens):
         return text
     kept: list[str] = []
@@ -292,7 +336,7 @@ class _Packing:
         lines: Sequence[str] | None = None,
         before: "_Packing | None" = None,
     ) -> None:
-        self.gaps: Gaps = Gaps(reading.units, lines, budget, before.gaps.blank if before is not None else None)
+        self.gaps: Gaps = Gaps(reading.units, lines, budget, before.gaps if before is not None else None)
         self.units = reading.units
         self.reading = reading
         self.budget = budget
@@ -550,21 +594,28 @@ class Gaps:
     """
 
     def __init__(
-        self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int, blank: bytearray | None = None
+        self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int, before: "Gaps | None" = None
     ) -> None:
         self.units = units
         self.lines = lines
         self.most = int(budget * MARK_SHARE / _SIZED_MARK_TOKENS) if budget >= 64 else -1
-        self.blank = bytearray(map(not_, map(str.strip, lines or ()))) if blank is None else blank
-        self.seen = self.blank
+        self.blank: bytearray = bytearray(map(not_, map(str.strip, lines or ()))) if before is None else before.blank
+        self.seen: bytearray = bytearray(self.blank) if before is None else before.seen
+        """Per line whether it is blank, shown or represented."""
+        self.by: set[int] = set() if before is None else before.by
+        """The units that are entered in it."""
 
     def see(self, kept: Iterable[int]) -> None:
         """Take note of all units that are shown, in whatever reading."""
         if self.lines is None:
             return
-        self.seen = seen = bytearray(self.blank)
+        shown = set(kept)
+        if not self.by <= shown:
+            self.seen[:] = self.blank
+            self.by.clear()
+        seen = self.seen
         size = len(seen)
-        for index in kept:
+        for index in shown - self.by:
             unit = self.units[index]
             if callable(unit.folded):
                 unit.folded = folded_runs(unit.folded)
@@ -572,6 +623,7 @@ class Gaps:
                 last = min(last, size)
                 if 0 < first <= last:
                     seen[first - 1 : last] = b"\1" * (last - first + 1)
+        self.by |= shown
 
     def marks(self, units: Sequence[Unit], order: Sequence[int]) -> dict[int, str]:
         """Return the marks by the shown unit that follows the gap; `len(units)` is the end."""

@@ -15,10 +15,11 @@ import re
 from collections.abc import Hashable, Sequence
 
 from tersely.condensing.features import Features, features_of
-from tersely.condensing.field_counts import counts_of_lines
+from tersely.condensing.field_counts import counts_in_words, fields_of_columns
 from tersely.condensing.focus import Focus
-from tersely.condensing.records import Column, columns_of_lines, weigh_columns
+from tersely.condensing.records import Column, columns_of_lines, labelled_columns, weigh_columns
 from tersely.condensing.templates import MOST_TEMPLATES, families
+from tersely.condensing.totals import Totals
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS, Weights
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
@@ -69,8 +70,15 @@ def read(
         for i in candidates
     ]
 
-    counts = counts_of_lines(texts, focus, MOST_COUNTED) if len(texts) <= MOST_FOR_COLUMNS else []
-    return Reading("text", units, head=f"[{len(texts)} lines; {'; '.join(counts)}]" if counts else "")
+    labelled = labelled_columns(texts) if len(texts) <= MOST_FOR_COLUMNS else []
+    totals = Totals(len(texts), _write_head, fields=fields_of_columns(labelled, len(texts), focus))
+    return Reading("text", units, head=totals.head(focus), totals=lambda: totals)
+
+
+def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
+    """Write the number of lines and what they say in the fields that matter, if there are such fields."""
+    counts = counts_in_words(totals.fields, focus, MOST_COUNTED)
+    return ([f"[{totals.count} {totals.noun}; {'; '.join(counts)}]"] if counts else []), []
 
 
 def line_features(

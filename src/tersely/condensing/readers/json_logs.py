@@ -18,10 +18,10 @@ from functools import cached_property
 from typing import Any
 
 from tersely.condensing.detect import LONGEST_SAMPLED, Reader, Sample, Signs
-from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
+from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers import json_documents, wrapped
-from tersely.condensing.readers.logs import MOST_COUNTED, Lines, reading_of
+from tersely.condensing.readers.logs import Lines, reading_of
 from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
 from tersely.condensing.records import numbers_of
@@ -131,7 +131,7 @@ class _JsonLines(Lines):
         self.shapes = records.shapes
         self.values = _values(self.shapes)
         """For each field the counts of its values."""
-        count = len(self.numbers)
+        self.records = count = len(self.numbers)
         self.time = roles.time if roles else _role(_TIME_KEYS, self.values, count)
         self.level = roles.level if roles else _role(_LEVEL_KEYS, self.values, count)
         self.message = roles.message if roles else _role(_MESSAGE_KEYS, self.values, count)
@@ -267,41 +267,27 @@ class _JsonLines(Lines):
                 self.ends[series.members[series.lowest()], path] = 1.5 if below else 0.4
                 yield series
 
-    def shared(self) -> list[str]:
-        count = len(self.numbers)
-        always: list[str] = []
-        said: list[str] = []
-        for path, value in self.usual.items():
-            times = self.values[path][value]
-            shown = _pair(path, value if len(value) <= 80 else value[:77] + "…")
-            if times == count:
-                always.append(shown)
-            else:
-                said.append(f"{times} with {shown}")
-        if always:
-            said.insert(0, f"all: {', '.join(always)}")
-        return said
+    def usual_values(self) -> dict[str, int]:
+        return {
+            _pair(path, value if len(value) <= 80 else value[:77] + "…"): self.values[path][value]
+            for path, value in self.usual.items()
+        }
 
-    def counts(self, focus: Focus) -> list[str]:
+    def fields(self, focus: Focus) -> dict[str, FieldValues]:
         count = len(self.numbers)
         if count < FEWEST:
-            return []
-        paths = [
-            path
-            for path, values in self.values.items()
-            if path not in (self.time, self.message, "") and not (len(values) == 1 and values.total() == count)
-        ]
-        fields = [
-            FieldValues(
+            return {}
+        return {
+            path: FieldValues(
                 path.rpartition(".")[2],
-                list(self.values[path].elements()),
-                count - self.values[path].total(),
+                list(values.elements()),
+                count - values.total(),
                 match_of(path.rpartition(".")[2], focus),
-                named_values(self.values[path], focus),
+                named_values(values, focus),
             )
-            for path in paths
-        ]
-        return [f"{paths[at]}: {counted.text}" for _, at, counted in telling(fields, focus)[:MOST_COUNTED]]
+            for path, values in self.values.items()
+            if path not in (self.time, self.message, "")
+        }
 
     def _rendered(self, full: bool) -> list[str]:
         """Render every record as a line, in full or without its time and its distinguishing fields."""

@@ -22,15 +22,16 @@ from itertools import accumulate
 from operator import le
 
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.field_counts import counts_of_columns
+from tersely.condensing.field_counts import FieldValues, counts_in_words, fields_of_columns
 from tersely.condensing.focus import Focus, Term, lowered, scan
 from tersely.condensing.readers import stack
 from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Preamble
 from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.readers.tables import columns_of
-from tersely.condensing.records import Column, labelled_columns
+from tersely.condensing.records import Column, counts_of, labelled_columns
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines
-from tersely.condensing.units import Reading, Unit
+from tersely.condensing.totals import TemplateLines, TimeSpan, Totals
+from tersely.condensing.units import Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 
 _LEVEL_SHARE, _WORDS_SHARE = 0.8, 0.4
@@ -96,6 +97,8 @@ class _Template:
     """Words that absorbed templates have in place of one of these."""
     also_count: int = 0
     """Number of lines in the absorbed templates."""
+    name: tuple[str, str, str] = ("", "", "")
+    """What its lines have in common: the text without values, the level, and which of several logs it is from."""
     words: list[str] = field(default_factory=list)
     """The shown words, without values."""
     family: "_Family | None" = None
@@ -155,6 +158,8 @@ class Lines:
     """Number of lines in the source."""
     noun = "lines"
     """Noun for the lines in the output; multi-line events are entries."""
+    records = 0
+    """For lines that are records: how many there are."""
     hides = False
     """Whether words, not only values, are omitted from a line that represents many."""
 
@@ -202,8 +207,12 @@ class Lines:
         """Return what all lines share and therefore do not show, for the head."""
         return []
 
-    def counts(self, focus: Focus) -> list[str]:
-        """Return what all lines say in the fields that matter to the question, for the head."""
+    def usual_values(self) -> dict[str, int]:
+        """Return the values that lines do not show where they have them, and how many have each."""
+        return {}
+
+    def fields(self, focus: Focus) -> dict[str, FieldValues]:
+        """Return what all lines say in their fields, by the names under which they are shown."""
         raise NotImplementedError
 
 
@@ -260,9 +269,9 @@ class _PlainLines(Lines):
                     yielded[value] += 1
                     yield filled[row], 0.5 + 0.3 * (1 - len(counts) / total)
 
-    def counts(self, focus: Focus) -> list[str]:
+    def fields(self, focus: Focus) -> dict[str, FieldValues]:
         filled, columns = self._labelled
-        return counts_of_columns(columns, len(filled), focus, MOST_COUNTED)
+        return fields_of_columns(columns, len(filled), focus)
 
     def shared(self) -> list[str]:
         usual = self.preamble.usual_level
@@ -374,7 +383,7 @@ class _Reader:
             name = (masked(parts.shown), parts.level, log.source(members[0]))
             template = merged.get(name)
             if template is None:
-                merged[name] = _Template(members, members[0], parts, words=name[0].split())
+                merged[name] = _Template(members, members[0], parts, name=name, words=name[0].split())
             else:
                 template.members += members
         for template in merged.values():
@@ -562,7 +571,7 @@ class _Reader:
         if SAME_BUT_VALUES.fullmatch(words[different[0]]):
             return False  # An identifier is one of many, no variant of a word.
         count = len(template.members)
-        leader.also.append(f"{words[different[0]]} ×{count}" if count > 1 else words[different[0]])
+        leader.also.append(words[different[0]])
         leader.also_count += count
         leader.absorbs.append(template)
         template.absorbed = True
@@ -697,6 +706,7 @@ class _Reader:
                         score,
                         count=1 if template.coarse else len(template.members) + template.also_count,
                         folded=self._folded(template),
+                        repeated=self._repeated(template),
                     )
                 )
             trace = self.traces.after.get(at)
@@ -709,7 +719,8 @@ class _Reader:
                 if key not in shown_traces:
                     shown_traces.add(key)
                     units += frames
-        return Reading(log.kind, units, head=self._head())
+        totals = self._totals()
+        return Reading(log.kind, units, head=totals.head(self.focus), totals=lambda: self._with_templates(totals))
 
     def _folded(self, template: _Template) -> Callable[[], Iterator[tuple[int, int]]]:
         """Return how to list the lines that a template's text counts, besides the shown one."""
@@ -730,13 +741,9 @@ class _Reader:
         text = template.parts.shown if count > 1 or template.hits else self.log.single(template.shown)
         if template.coarse:
             return text
-        if count > 1:
-            text += f" ×{count}"
-        if template.also:
-            text += f" (also {', '.join(template.also)})"
-        if template.parts.time and template.score >= times:
-            text += f" [{self.times.of(template.members)}]"
-        return text
+        also = [(word, len(each.members)) for word, each in zip(template.also, template.absorbs, strict=True)]
+        timed = template.parts.time and template.score >= times
+        return with_counts(text, count, also, self.times.of(template.members) if timed else "")
 
     def _room_for_times(self, ordered: Sequence[_Template]) -> float:
         """Return the score from which templates show first and last time: as many as fit in half of the budget."""
@@ -747,20 +754,67 @@ class _Reader:
                 return max(1.0, template.score + 1e-9) if template.score < 1.2 else math.inf
         return 0.0
 
-    def _head(self) -> str:
-        """Return the head: number of lines, time range, levels, and what each line omits."""
+    def _totals(self) -> Totals:
+        """Return number of lines, time range, levels, what each line omits, and the values of its fields."""
         log = self.log
-        phrases = [f"{log.total} {log.noun}"]
-        if self.times.range:
-            phrases.append(self.times.range)
         levels: Counter[str] = Counter()
         for template in self.templates:
             if template.parts.level:
                 levels[template.parts.level] += len(template.members)
-        if len(levels) > 1:
-            phrases.append(" ".join(f"{name} {count}" for name, count in levels.most_common(6)))
-        counts = log.counts(self.focus)
-        return "; ".join([*phrases, *log.shared(), *([f"[{'; '.join(counts)}]"] if counts else ())])
+        return Totals(
+            log.total,
+            _write_head,
+            log.noun,
+            log.fields(self.focus),
+            levels,
+            self.times.span,
+            tuple(log.shared()),
+            log.usual_values(),
+            log.records,
+        )
+
+    def _with_templates(self, totals: Totals) -> Totals:
+        totals.templates = {
+            template.name: TemplateLines(
+                list(map(self.log.number, template.members)), *self.times.ends(template.members)
+            )
+            for template in self.templates
+            if not template.coarse
+        }
+        return totals
+
+    def _repeated(self, template: _Template) -> RepeatedLine | None:
+        if template.coarse:
+            return None
+        alone = len(template.members) == 1 and not template.hits
+        return RepeatedLine(
+            template.name,
+            self.log.single(template.shown) if alone else template.parts.shown,
+            tuple((word, each.name) for word, each in zip(template.also, template.absorbs, strict=True)),
+            asked=bool(template.hits),
+            timed=bool(template.parts.time),
+        )
+
+
+def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
+    """Write what is known about all lines in one line: how many, their times, levels, and what they omit."""
+    phrases = [f"{totals.count} {totals.noun}"]
+    if totals.span is not None:
+        phrases.append(str(totals.span))
+    if len(totals.levels) > 1:
+        phrases.append(" ".join(f"{name} {count}" for name, count in totals.levels.most_common(6)))
+    always = [pair for pair, times in totals.usual.items() if times == totals.records]
+    if always:
+        phrases.append(f"all: {', '.join(always)}")
+    phrases += [f"{times} with {pair}" for pair, times in totals.usual.items() if times != totals.records]
+    phrases += totals.shared
+    fields = {
+        name: each
+        for name, each in totals.fields.items()
+        if not totals.records or each.absent or len(counts_of(each.values)) > 1
+    }
+    counts = counts_in_words(fields, focus, MOST_COUNTED)
+    return ["; ".join([*phrases, *([f"[{'; '.join(counts)}]"] if counts else ())])], []
 
 
 class _Times:
@@ -774,7 +828,7 @@ class _Times:
         self._keys: list[str] = []
         """Per line its time in a form that can be ordered; empty strings for lines without one."""
         self._in_order = False
-        self.range = ""
+        self.span: TimeSpan | None = None
         count = len(log.lines)
         first, last = self._near(range(count)), self._near(range(count - 1, -1, -1))
         if not first or not last:
@@ -797,24 +851,28 @@ class _Times:
             times = [key for key in self._keys if key]
             self._in_order = all(map(le, times, times[1:]))
         if not times:
-            self.range = first if first == last else f"first line {first}, last line {last}"
+            self.span = TimeSpan(first, last)
             return
         if not self._in_order:
             earliest, latest = self._keys.index(min(times)), self._keys.index(max(times))
             first, last = log.parts(earliest).time or min(times), log.parts(latest).time or max(times)
-        self.range = first if first == last else f"{first} – {last}"
+        self.span = TimeSpan(first, last, min(times), max(times))
 
     def of(self, members: Sequence[int]) -> str:
         """Return the time of a line, or the range of several, to the second; the day is in the head."""
+        one, other = self.ends(members)
+        if one == other or not other:
+            return one
+        return f"{one}–{other}" if self._keys else f"{one}, last line {other}"
+
+    def ends(self, members: Sequence[int]) -> tuple[str, str]:
+        """Return the earliest and the latest time of several lines, to the second."""
         first, last = members[0], members[-1]
         if self._keys and not self._in_order:
             timed = [at for at in members if self._keys[at]]
             if timed:
                 first, last = min(timed, key=self._keys.__getitem__), max(timed, key=self._keys.__getitem__)
-        one, other = _clock(self._log.parts(first).time), _clock(self._log.parts(last).time)
-        if one == other or not other:
-            return one
-        return f"{one}–{other}" if self._keys else f"{one}, last line {other}"
+        return _clock(self._log.parts(first).time), _clock(self._log.parts(last).time)
 
     def _near(self, order: range) -> str:
         return next((time for at in order[:50] if (time := self._log.parts(at).time)), "")

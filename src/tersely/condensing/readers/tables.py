@@ -18,6 +18,7 @@ from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Cells, Column, sounds_like_a_name, weigh_columns
+from tersely.condensing.totals import Totals
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, separated, table_parts
@@ -62,6 +63,7 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
 def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     units: list[Unit] = []
     heads: list[str] = []
+    all_totals: list[Totals] = []
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
     found = scan(all_texts, focus)
     rows = Features(found).scores(WEIGHTS["table"], focus)
@@ -78,8 +80,11 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         size = len(table.rows)
         scores = rows[offset : offset + size]
         owner: int | None = None
-        counts, further = _summaries(table, focus) if budget >= FROM_BUDGET else ([], [])
+        fields = _fields(table, focus) if budget >= FROM_BUDGET else {}
+        totals = Totals(size, _write_head, "rows", fields, shared=(table.sign, *table.header))
+        counts, further = _write_head(totals, focus)
         heads += counts
+        all_totals.append(totals)
         above = table.header_line if table.header_text else table.lines[0]
         units += [Unit(counted, above, above - 1, WEIGHTS["table"].roles["counts"], count=0) for counted in further]
         narrow = _narrowed(table, focus, scores)
@@ -112,7 +117,8 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                 )
             )
         offset += size
-    return Reading("table", units, head="\n".join(heads), decay=0.5)
+    alone = len(all_totals) == 1
+    return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
 
 
 def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list[str], str], str]:
@@ -215,16 +221,11 @@ def _weigh_rows(alike: list[tuple[int, Table]], focus: Focus, scores: list[float
             scores[offset + row] += roles["first rows"] / len(alike)
 
 
-def _summaries(table: Table, focus: Focus) -> tuple[list[str], list[str]]:
-    """Return what all rows have in the columns that matter to the question, and in the others.
-
-    The others say more about the ordinary rows than a few of these rows would.
-    """
-    size = len(table.rows)
-    if size < FEWEST:
-        return [], []
-    fields = [
-        FieldValues(
+def _fields(table: Table, focus: Focus) -> dict[str, FieldValues]:
+    if len(table.rows) < FEWEST:
+        return {}
+    return {
+        str(at): FieldValues(
             label,
             _column(table, at),
             match=match_of(label, focus),
@@ -232,9 +233,17 @@ def _summaries(table: Table, focus: Focus) -> tuple[list[str], list[str]]:
         )
         for at, label in enumerate(table.header)
         if label
-    ]
+    }
+
+
+def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
+    """Write what all rows have in the columns that matter to the question, and in the others.
+
+    The others say more about the ordinary rows than a few of these rows would.
+    """
+    fields = list(totals.fields.values())
     found = telling(fields, focus, every=True)
-    texts = [f"[{size} rows; {fields[at].label}: {counted.text}]" for _, at, counted in found]
+    texts = [f"[{totals.count} rows; {fields[at].label}: {counted.text}]" for _, at, counted in found]
     matter = min(MOST_COUNTED, sum(1 for score, _, _ in found if score > 0))
     return texts[:matter], texts[matter:MOST_FURTHER]
 

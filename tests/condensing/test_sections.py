@@ -1,0 +1,102 @@
+"""Very long texts are read in sections; what is said about them is about all of the text, or says about what."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from bench.truth import Text, findings_in
+from tersely.condensing.structural import condense_structurally
+
+LINES = 900
+ODD = LINES // 2 + 7
+FOCUS = "Which one failed?"
+
+
+def log() -> str:
+    def message(at: int) -> str:
+        if at == ODD:
+            return f"ERROR payment of order {at} failed: card declined"
+        return f"INFO {('GET /orders took %d ms', 'worker took job %d', 'cache of %d entries refreshed')[at % 3] % at}"
+
+    return "".join(f"2026-11-16T10:{at // 60:02d}:{at % 60:02d}Z {message(at)}\n" for at in range(LINES))
+
+
+def json_lines() -> str:
+    return "".join(
+        json.dumps({"time": f"2026-11-16T10:{at // 60:02d}:{at % 60:02d}Z", "level": "error" if at == ODD else "info",
+                    "msg": "job failed: disk full" if at == ODD else "job done", "job": at}) + "\n"
+        for at in range(LINES)
+    )  # fmt: skip
+
+
+def csv() -> str:
+    rows = (
+        f"{at},{('eu', 'us', 'ap')[at % 3]},{'failed' if at == ODD else 'ok'},{at % 500 + 1}" for at in range(LINES)
+    )
+    return "\n".join(["id,region,state,amount", *rows])
+
+
+def table() -> str:
+    rows = (f"pod-{at:05d}   1/1    {'Failed ' if at == ODD else 'Running'}  {at % 3}\n" for at in range(LINES))
+    return "".join(["NAME        READY  STATUS   RESTARTS\n", *rows])
+
+
+def settings() -> str:
+    return "".join(f"host=web-{at} zone=z{at % 3} state={'failed' if at == ODD else 'up'}\n" for at in range(LINES))
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "shown"),
+    [
+        (log, "900 lines; 2026-11-16T10:00:00Z – 2026-11-16T10:14:59Z; INFO 899 ERROR 1;", f"order {ODD} failed"),
+        (log, "GET /orders took 0 ms ×300 [10:00:00–10:14:57]", "card declined"),
+        (json_lines, "info 899 error 1; 899 with level=info", "disk full"),
+        (json_lines, "job done ×899", "disk full"),
+        (csv, "[900 rows; state: failed ×1, ok ×899]", f"{ODD},us,failed"),
+        (table, "[900 rows; STATUS: Failed ×1, Running ×899]", f"pod-{ODD:05d} 1/1 Failed"),
+        (settings, "state: failed ×1, up ×899", f"host=web-{ODD}"),
+    ],
+)  # fmt: skip
+def test_sections_of_lines_are_counted_together(text: Callable[[], str], said: str, shown: str) -> None:
+    whole = text()
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    assert said in condensed.text
+    assert shown in condensed.text
+    assert "[from part" not in condensed.text
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_rows_of_all_sections_stand_below_one_header() -> None:
+    whole = table()
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    assert condensed.text.count("NAME READY STATUS RESTARTS") == 1
+    assert " of 900]" in condensed.text
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_section_that_cannot_be_added_up_has_a_title(indent: int | None) -> None:
+    pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running"} for at in range(LINES)]
+    whole = json.dumps({"items": pods}, indent=indent)
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    found = condensed.text.split(f"pod-{ODD}")[0].rpartition("[from part ")[2]
+    assert "phase: Failed" in condensed.text
+    if indent:
+        # A record is never cut, so the counts below each title add up.
+        first, last = (int(number.replace(",", "")) for number in found.split("lines ")[1].split("]")[0].split("–"))
+        inside = "\n".join(whole.split("\n")[first - 1 : last])
+        assert f"{inside.count('phase')} records; phase: Failed ×1, Running ×{inside.count('Running')}]" in found
+    else:
+        assert found.startswith("3 of ")
+    assert condensed.tokens_after <= 400
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_sections_with_other_levels_have_heads_of_their_own() -> None:
+    lines = [f"2026-11-16T10:{at // 60:02d}:{at % 60:02d}Z {'INFO' if at < 450 else 'WARN'} step {at} of the migration done"
+             for at in range(LINES)]  # fmt: skip
+    whole = "\n".join(lines)
+    condensed = condense_structurally(whole, 400, "", section=len(whole) // 4)
+    assert condensed.text.startswith("900 lines; 2026-11-16T10:00:00Z – 2026-11-16T10:14:59Z; INFO 450 WARN 450")
+    assert "[from part 1 of 4: lines 1–" in condensed.text
+    assert not list(findings_in(Text("sections", whole, "", len(whole) // 4), 400))
