@@ -1,13 +1,16 @@
 """Clients that disconnect and servers that fail behind the gateway."""
 
+import json
 from typing import Any
 
 import anyio
 import httpx2
+import mcp_types as types
 import pytest
 from fastmcp import Client
 from starlette.responses import JSONResponse
 
+from tersely.servers.gateway.streams import MOST_BYTES, MOST_EVENTS, ResumableStreams
 from tests.fakes.gateways import ERAS, at, gateway, post, text_of
 from tests.fakes.mcp_servers.web import Honest, Rude
 from tests.servers.chatty import SECRET
@@ -34,10 +37,68 @@ async def test_a_client_that_hangs_up_cancels_its_call_at_the_server(era: Any) -
                 await anyio.sleep(0.01)
 
 
+async def greeted(client: httpx2.AsyncClient, url: str) -> dict[str, str]:
+    """The headers of a new session of the older protocol."""
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    answer = await client.post(url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+    session = {"mcp-session-id": answer.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
+    await client.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+    return session
+
+
+async def test_an_older_client_resumes_a_stream_that_broke_and_nobody_else_can() -> None:
+    server = Honest()
+    may_answer = anyio.Event()
+
+    @server.server.tool
+    async def slow() -> str:
+        await may_answer.wait()
+        return "worth the wait"
+
+    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "slow", "arguments": {}}}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with (
+        server.listening() as url,
+        gateway(at(url)) as ours,
+        httpx2.AsyncClient(headers=headers, timeout=300) as client,
+    ):
+        ours.gateway.streams.return_seconds = 300
+        session, stranger = await greeted(client, ours.url), await greeted(client, ours.url)
+        async with client.stream("POST", ours.url, json=call, headers=session) as broken:
+            first = await anext(aiter(httpx2.EventSource(broken)))
+            assert first.id and not first.data and first.retry
+            with anyio.fail_after(300):
+                while not ours.waiting:
+                    await anyio.sleep(0.01)
+        resume = {"last-event-id": first.id}
+        async with client.stream("GET", ours.url, headers=stranger | resume) as other:
+            assert [event.data async for event in httpx2.EventSource(other)] == []
+        async with client.stream("GET", ours.url, headers=session | resume) as resumed:
+            may_answer.set()
+            async for event in httpx2.EventSource(resumed):
+                if event.data:
+                    break
+        assert json.loads(event.data)["result"]["content"][0]["text"] == "worth the wait"
+        assert not server.cancelled
+
+
+def test_what_is_held_for_clients_that_may_return_is_bounded() -> None:
+    streams = ResumableStreams()
+    for number in range(2 * MOST_EVENTS):
+        last = streams.hold("a", str(number), None)
+    assert len(streams._events["a"]) == MOST_EVENTS and streams.after("a", "1") is None and streams.after("a", last)
+    for number in range(40):
+        result = {"content": [{"type": "text", "text": "x" * 2**20}]}
+        streams.hold("b", str(number), types.JSONRPCResponse(jsonrpc="2.0", id=number, result=result))
+    assert streams._size <= MOST_BYTES and len(streams._order) <= MOST_EVENTS + 40
+    for session in "ab":
+        streams.forget(session)
+    assert streams._size == 0 and not streams._events
+
+
 async def test_an_older_client_that_only_closes_its_connection_cancels_too() -> None:
     """It neither says that it cancels nor ends its session, as when it is killed."""
     server = Honest()
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "hang", "arguments": {}}}
     headers = {"accept": "application/json, text/event-stream"}
     async with (
@@ -45,9 +106,8 @@ async def test_an_older_client_that_only_closes_its_connection_cancels_too() -> 
         gateway(at(url)) as ours,
         httpx2.AsyncClient(headers=headers, timeout=300) as client,
     ):
-        greeted = await client.post(ours.url, json={"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
-        session = {"mcp-session-id": greeted.headers["mcp-session-id"], "mcp-protocol-version": "2025-11-25"}
-        await client.post(ours.url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
+        ours.gateway.streams.return_seconds = 0.1
+        session = await greeted(client, ours.url)
         async with client.stream("POST", ours.url, json=call, headers=session):
             with anyio.fail_after(300):
                 while not ours.waiting:
@@ -110,6 +170,7 @@ async def test_a_protocol_error_of_the_server_keeps_its_code_and_words() -> None
 
 
 async def test_a_tool_nobody_knows_is_an_error_that_says_what_there_is() -> None:
-    async with Honest().listening() as url, gateway(at(url)) as ours:
+    """A single server, or the one that the prefix names, answers for itself."""
+    async with Honest().listening() as url, gateway(at(url, "a"), at(url, "b")) as ours:
         error = (await post(ours.url, "tools/call", {"name": "ecko", "arguments": {}}))["error"]
-    assert error["code"] == -32602 and "Did you mean 'echo'?" in error["message"]
+    assert error["code"] == -32602 and "Did you mean 'b__echo'?" in error["message"]

@@ -148,3 +148,17 @@ def test_what_is_large_and_not_text_is_refused_and_a_reference_cannot_be_forged(
     taken = SpooledAnswer.of(result)
     assert taken is not None and SpooledAnswer.of(result) is None, "it can be taken once"
     taken.spooled.close()
+
+
+async def test_a_text_that_is_over_the_limit_only_with_its_mirror_is_condensed_as_a_whole() -> None:
+    text = log(1_500)
+
+    def answer(message: Any, request: Any) -> Any:
+        result = {"content": [{"type": "text", "text": text}], "structuredContent": {"content": text}}
+        return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    limits = {"max_result_bytes": len(text) + 1, "max_spooled_bytes": len(text) + 5_000}
+    async with Rude(answer).listening() as url, gateway(at(url, **limits)) as ours, Client(ours.url) as client:
+        result = await client.call_tool_mcp("call", {})
+    assert not result.is_error and "db-7: connection refused" in text_of(result) and "[Part" not in text_of(result)
+    assert (result.meta or {})["tersely/handle"]

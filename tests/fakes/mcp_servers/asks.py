@@ -17,6 +17,14 @@ def ask(server: PlainServer, request: Message) -> Message:
     return text(json.dumps(answer.get("result") or answer["error"]["code"]))
 
 
+def ask_on_a_page(server: PlainServer, request: Message) -> Message:
+    """Elicitation in URL mode."""
+    question = {"mode": "url", "message": "Log in", "url": "https://example.com/login", "elicitationId": "e2"}
+    server.write({"jsonrpc": "2.0", "id": "q4", "method": "elicitation/create", "params": question})
+    answer = json.loads(sys.stdin.buffer.readline())
+    return text(json.dumps(answer.get("result") or answer["error"]["code"]))
+
+
 def sample(server: PlainServer, request: Message) -> Message:
     said = {"role": "user", "content": {"type": "text", "text": "Say it: password=hunter2-is-secret"}}
     server.write(
@@ -56,6 +64,9 @@ class Asking(PlainServer):
     def respond(self, request: Message) -> Message | None:
         if request["method"] == "initialize":
             self.may_ask = sorted(request["params"]["capabilities"])
+            self.declared = request["params"]["capabilities"]
+        if request["method"] == "tools/call" and request["params"]["name"] not in self.tools:
+            return {**text(f"There is no tool called {request['params']['name']}."), "isError": True}
         return super().respond(request)
 
 
@@ -63,9 +74,11 @@ if __name__ == "__main__":
     Asking(
         {
             "ask": ask,
+            "ask_on_a_page": ask_on_a_page,
             "ask_elsewhere": ask_elsewhere,
             "sample": sample,
             "folders": lambda server, request: text(server.folders),
             "may_i": lambda server, request: text(" ".join(server.may_ask)),
+            "declared": lambda server, request: text(json.dumps(server.declared)),
         }
     ).serve()

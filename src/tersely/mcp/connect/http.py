@@ -8,10 +8,11 @@ because the SDK's version has a fixed size limit and loses requests.
 """
 
 import codecs
+import json
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -91,6 +92,9 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         self._spool = spool
         self._url = options.url or ""
         self._login = StoredLogin(logins, self._url) if logins and "authorization" not in self.headers else None
+        self.on_detached: dict[types.RequestId, Callable[[], None]] = {}
+        """Called when the stream of the response to a request ends without the response."""
+
         self.session: dict[str, str] = {}
         """Session headers of the older protocol, once the server has assigned a session."""
 
@@ -114,10 +118,17 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
             assert isinstance(response.stream, httpx2.AsyncByteStream)
             # An event stream is endless, so its total size has no limit; each event is limited where it is read.
             if _is_stream(response):
-                response.stream = _Events(response.stream, self._limit, self._spool)
+                on_end = partial(self._stream_ended, request) if request.method == "POST" else None
+                response.stream = _Events(response.stream, self._limit, self._spool, on_end)
             else:
                 response.stream = _Bounded(response.stream, self._limit, self._spool if _is_json(response) else None)
         return response
+
+    def _stream_ended(self, request: httpx2.Request) -> None:
+        """Note that a stream ended without the response; the SDK asks for the rest."""
+        with suppress(ValueError, KeyError, httpx2.RequestNotRead):
+            if (on_detached := self.on_detached.get(json.loads(request.content)["id"])) is not None:
+                on_detached()
 
     async def _send_with_token(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
         """Send with the token of the stored login, once more with a new one if the server refuses it."""
@@ -218,10 +229,17 @@ class _Events(httpx2.AsyncByteStream):
     With a spool, an event over the limit becomes a short one.
     """
 
-    def __init__(self, body: httpx2.AsyncByteStream, limit: int, make_spool: MakeSpool | None = None) -> None:
+    def __init__(
+        self,
+        body: httpx2.AsyncByteStream,
+        limit: int,
+        make_spool: MakeSpool | None = None,
+        on_end: Callable[[], None] | None = None,
+    ) -> None:
         self._body = body
         self._limit = limit
         self._make_spool = make_spool
+        self._on_end = on_end
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         mend = HalfCharacters().feed
@@ -230,6 +248,9 @@ class _Events(httpx2.AsyncByteStream):
             async for chunk in self._body:
                 for piece in lines.feed(chunk) if lines else (chunk,):
                     yield mend(piece)
+            # Not reached after a response: then the SDK reads no further.
+            if self._on_end is not None:
+                self._on_end()
         except httpx2.TransportError as problem:
             raise _Refused(TransportProblem("broken", _describe(problem))) from None
 
@@ -284,7 +305,7 @@ async def streamable(
                 options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
             )
             async with transport as (incoming, outgoing):
-                yield Line(incoming, outgoing)
+                yield Line(incoming, outgoing, on_detached=client.on_detached)
         finally:
             await _delete_session(client, options.url)
 

@@ -105,6 +105,20 @@ async def _never_called(*_: object, **__: object) -> Any:
     raise NotImplementedError
 
 
+class _ClientSession(ClientSession):
+    declared: Mapping[str, Any] | None = None
+    """What the client behind us declared, where there is only one; servers offer their tools by it."""
+
+    def _build_capabilities(self, version: str) -> types.ClientCapabilities:
+        capabilities = super()._build_capabilities(version)
+        if self.declared is None:
+            return capabilities
+        own = types.ClientCapabilities.model_validate(self.declared, by_name=False)
+        return capabilities.model_copy(
+            update={name: getattr(own, name) for name in ("sampling", "elicitation", "roots")}
+        )
+
+
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
     on_request_from_server: OnRequestFromServer | None = None
 
@@ -205,9 +219,16 @@ class UpstreamSession:
         return f"Server {self._server.name!r} closed the connection{f': {why}' if why else ''}."
 
     async def request(
-        self, method: str, params: Mapping[str, Any] | None = None, *, on_progress: OnProgress | None = None
+        self,
+        method: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        on_progress: OnProgress | None = None,
+        on_detached: Callable[[], None] | None = None,
     ) -> dict[str, Any]:
         """Send a request and return the raw response. Cancelling the caller cancels the request at the server.
+
+        `on_detached` is called if the server ends the stream of the response, to be asked for the rest later.
 
         Raises:
             ToolUnavailable: The connection was lost; `sent` says whether the server may have received the request.
@@ -222,6 +243,8 @@ class UpstreamSession:
         )
         request = kind(method=method, params=dict(params) if params is not None else None)
         exchange = _Exchange(next(self._ids), meta=(params or {}).get("_meta") or {})
+        if on_detached is not None:
+            self._line.on_detached[exchange.id] = on_detached
         with self._tracked(exchange):
             if on_progress is None:
                 await self._send(request, exchange, None)
@@ -250,6 +273,7 @@ class UpstreamSession:
         finally:
             self.in_flight -= 1
             self._line.unanswered.discard(exchange.id)
+            self._line.on_detached.pop(exchange.id, None)
             _exchange.reset(token)
 
     def _explained(self, error: MCPError, exchange: _Exchange) -> ToolError:
@@ -479,11 +503,13 @@ async def opened(
     environment: Mapping[str, str] | None = None,
     logins: LoginStore | None = None,
     spools: bool = False,
+    declared: Mapping[str, Any] | None = None,
     on_line: Callable[[Line], None] = lambda line: None,
 ) -> AsyncIterator[UpstreamSession]:
     """Connect and negotiate. Capabilities for requests from the server are declared only if `on_request` is given.
 
-    `on_line` is called with the transport as soon as it is open, before the negotiation.
+    With `declared`, they are the ones of these client capabilities. `on_line` is called with the transport as soon as
+    it is open, before the negotiation.
 
     Raises:
         ToolError: The connection failed; the message gives the reason.
@@ -500,7 +526,7 @@ async def opened(
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.on_request_from_server = on_request
-        client = ClientSession(
+        client = _ClientSession(
             dispatcher=dispatcher,
             message_handler=handle,
             sampling_callback=_never_called if on_request else None,
@@ -508,6 +534,7 @@ async def opened(
             list_roots_callback=_never_called if on_request else None,
             client_info=types.Implementation(name="tersely", version=version("tersely")),
         )
+        client.declared = declared if on_request else None
         async with client:
             session = UpstreamSession(server, line, inbox, client)
             try:

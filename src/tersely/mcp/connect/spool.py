@@ -63,6 +63,10 @@ class SpooledText:
         if rest:
             yield rest.decode("utf-8", "replace")
 
+    def whole(self) -> str:
+        self.file.seek(0)
+        return self.file.read().decode("utf-8", "replace")
+
     def close(self) -> None:
         self.file.close()
 
@@ -139,6 +143,9 @@ class MessageSpool:
     _dropped: int = 0
     """Depth at which dropped content began; 0 outside of it."""
 
+    _dropped_size: int = 0
+    """Characters of dropped content; it repeats the text and does not count against the limit."""
+
     _failed: bool = False
 
     def __post_init__(self) -> None:
@@ -150,11 +157,12 @@ class MessageSpool:
 
     @property
     def is_too_large(self) -> bool:
-        return self.size > self.most
+        return self.size - self._dropped_size > self.most
 
     def feed(self, chunk: bytes, *, is_last: bool = False) -> None:
+        is_over = self._failed or self.is_too_large
         self.size += len(chunk)
-        if self._failed or self.is_too_large:
+        if is_over:
             return
         text = self._decode(chunk, is_last)
         at = 0
@@ -193,6 +201,7 @@ class MessageSpool:
 
     def _keep(self, piece: str) -> None:
         if self._dropped:
+            self._dropped_size += len(piece)
             return
         self._rest.append(piece)
         self._rest_size += len(piece)

@@ -133,8 +133,10 @@ class Connection:
         logins: LoginStore | None = None,
         spools: bool = False,
         last_known: LastKnown | None = None,
+        declared: Mapping[str, Any] | None = None,
     ) -> None:
         self.server = server
+        self._declared = declared
         self._environment = environment
         self._logins = logins
         self._spools = spools
@@ -237,9 +239,12 @@ class Connection:
         what: str = "",
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
+        on_detached: Callable[[], None] | None = None,
         harmless: bool = False,
     ) -> dict[str, Any]:
         """Send any request and return the raw response. A `harmless` request may be sent twice.
+
+        `on_detached` is called if the server ends the stream of the response, to be asked for the rest later.
 
         Raises:
             ToolError: There is no response; the subclass and the message give the reason.
@@ -247,7 +252,7 @@ class Connection:
         seconds = timeout if timeout is not None else self.server.options.timeout
         answer: dict[str, Any] | None = None
         with anyio.move_on_after(seconds):
-            answer = await self._request(method, params, on_progress, harmless)
+            answer = await self._request(method, params, harmless, on_progress=on_progress, on_detached=on_detached)
         if answer is None:
             # The server may be slow or hung. If it does not answer a listing either, the connection is made again.
             self.refresh()
@@ -255,11 +260,11 @@ class Connection:
         return answer
 
     async def _request(
-        self, method: str, params: Mapping[str, Any] | None, on_progress: OnProgress | None, harmless: bool
+        self, method: str, params: Mapping[str, Any] | None, harmless: bool, **callbacks: Any
     ) -> dict[str, Any]:
         session = await self._current()
         try:
-            return await session.request(method, params, on_progress=on_progress)
+            return await session.request(method, params, **callbacks)
         except ToolUnavailable as problem:
             if not problem.sent:
                 self._give_up(session, str(problem))
@@ -270,7 +275,7 @@ class Connection:
             session = await self._current()
         except ToolUnavailable:
             raise first from None
-        return await session.request(method, params, on_progress=on_progress)
+        return await session.request(method, params, **callbacks)
 
     async def watch(self, uri: str, begun: Callable[[], None] = lambda: None) -> None:
         """Stay subscribed to a resource until cancelled, across reconnects; changes arrive as notifications.
@@ -416,6 +421,7 @@ class Connection:
                     environment=self._environment,
                     logins=self._logins,
                     spools=self._spools,
+                    declared=self._declared,
                     on_line=self._opened,
                 ) as session:
                     listing = await session.list_tools() if self._has_tools(session) else Listing((), ())
@@ -561,6 +567,7 @@ async def connected(
     logins: LoginStore | None = None,
     spools: bool = False,
     last_known: Mapping[str, LastKnown] | None = None,
+    declared: Mapping[str, Any] | None = None,
 ) -> AsyncIterator[dict[str, Connection]]:
     """Connect to all servers that are not disabled, for the duration of the block.
 
@@ -569,7 +576,8 @@ async def connected(
     for the others. Variables that a server's `inherit_env` names are taken from
     `environment`, and tokens for remote servers from `logins`. With `spools`, results
     over `max_result_bytes` arrive as `SpooledAnswer`. A server in `last_known` has the
-    tools of an earlier run until it is ready.
+    tools of an earlier run until it is ready. `declared` are the capabilities of the only
+    client that servers can ask something; without it all are declared.
     """
     connections = {
         server.name: Connection(
@@ -582,6 +590,7 @@ async def connected(
             logins=logins,
             spools=spools,
             last_known=(last_known or {}).get(server.name),
+            declared=declared,
         )
         for server in servers
         if not server.options.disabled and server.options.transport.kind != "history"

@@ -345,9 +345,17 @@ class Inbox:
 class Line:
     """An open transport to a server: streams of messages in and out, and the transport's knowledge about them."""
 
-    def __init__(self, incoming: ReadStream[Inbound], outgoing: WriteStream[SessionMessage]) -> None:
+    def __init__(
+        self,
+        incoming: ReadStream[Inbound],
+        outgoing: WriteStream[SessionMessage],
+        on_detached: dict[types.RequestId, Callable[[], None]] | None = None,
+    ) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
+        self.on_detached = on_detached if on_detached is not None else {}
+        """By request: called when the server ends the stream of the response, to be asked for the rest later."""
+
         self.unanswered: set[types.RequestId] = set()
         """Requests that this transport has started to send and that have no response yet."""
 

@@ -7,7 +7,7 @@ schemas, which are relaxed so that a condensed result fits them.
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -127,11 +127,24 @@ class Catalogue:
         return name == self.reader or (name not in self.offers and READ_RESULT.answers_to(name))
 
 
-def catalogue(registry: ToolRegistry, options: ListingOptions) -> Catalogue:
+def catalogue(
+    registry: ToolRegistry, options: ListingOptions, *, with_tasks: frozenset[str] = frozenset()
+) -> Catalogue:
+    """The tools of a registry, as clients see them.
+
+    Args:
+        with_tasks: Servers whose tools a client may run as tasks.
+    """
     offers: dict[str, Offer] = {}
     for named in registry.tools():
         condensing, masking = registry.server(named.tool.server).options.policy(named.tool.name)
-        offer = _offer(named.name, named.tool, options, may_be_condensed=condensing.enabled)
+        offer = _offer(
+            named.name,
+            named.tool,
+            options,
+            may_be_condensed=condensing.enabled,
+            has_tasks=named.tool.server in with_tasks,
+        )
         offer = replace(offer, definition=without_secrets(offer.definition, masking))
         if _is_readable(offer.definition):
             offers[named.name] = offer
@@ -162,11 +175,13 @@ def _is_readable(definition: Mapping[str, Any]) -> bool:
     return definition["inputSchema"].get("type") == "object" and (output is None or output.get("type") == "object")
 
 
-def _offer(name: str, tool: Tool, options: ListingOptions, *, may_be_condensed: bool) -> Offer:
+def _offer(name: str, tool: Tool, options: ListingOptions, *, may_be_condensed: bool, has_tasks: bool = False) -> Offer:
     definition: dict[str, Any] = {**clean_json(dict(tool.raw))[0], "name": name}
     definition["inputSchema"] = {"type": "object", **definition["inputSchema"]}
-    # Tasks that continue after the response need a direct connection between client and server.
-    definition.pop("execution", None)
+    execution = definition.pop("execution", None)
+    if has_tasks and task_support(tool) in ("optional", "required"):
+        # Never required: `tasks` runs the call as a task for clients that cannot.
+        definition["execution"] = {**execution, "taskSupport": "optional"}
     if isinstance(definition.get("description"), str) and len(definition["description"]) > LONGEST_DESCRIPTION:
         definition["description"] = clean(tool.description).text
     argument = None
@@ -186,8 +201,17 @@ def _offer(name: str, tool: Tool, options: ListingOptions, *, may_be_condensed: 
     return Offer(tool, argument, definition)
 
 
+def task_support(tool: Tool) -> str:
+    """Whether a call of this tool runs as a task: `forbidden`, `optional` or `required`."""
+    execution = tool.raw.get("execution")
+    return str(execution.get("taskSupport") or "forbidden") if isinstance(execution, dict) else "forbidden"
+
+
 _SIZE_RULES = ("pattern", "minLength", "maxLength")
 """What a masked text may violate."""
+
+_COMBINING_RULES = ("allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas", "$dynamicRef")
+_DEFINITIONS = ("$defs", "definitions")
 
 _WHOLE_RULES = ("required", "minProperties", "maxProperties", "dependentRequired", "additionalProperties")
 """What the object of a condensed result, `{"result": text}`, may violate."""
@@ -199,15 +223,50 @@ def relaxed_output(schema: Any) -> dict[str, Any] | None:
     Clients validate results, fail if a tool has a schema and returns no structured content, and some show a model the
     structured content instead of the text. See docs/decisions/0053-output-schemas-are-relaxed.md.
     """
+    schema = _without_reference(schema)
     if not isinstance(schema, dict) or schema.get("type") != "object":
         return None
-    if any(rule in schema for rule in ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "dependentSchemas")):
-        return None
+    if any(rule in schema for rule in _COMBINING_RULES):
+        return _either(schema)
     relaxed: dict[str, Any] = _without_rules({name: schema[name] for name in schema if name not in _WHOLE_RULES})
     result = (relaxed.get("properties") or {}).get("result")
     if isinstance(result, dict) and result.get("type") != "string":
         relaxed["properties"] = {**relaxed["properties"], "result": {"anyOf": [result, {"type": "string"}]}}
     return relaxed
+
+
+def _without_reference(schema: Any) -> Any:
+    """A schema that is only a reference to one of its own definitions, as for recursive types: that definition."""
+    for _ in range(10):
+        if not isinstance(schema, dict) or "$ref" not in schema:
+            return schema
+        place, _, name = str(schema["$ref"]).removeprefix("#/").partition("/")
+        definitions = schema.get(place)
+        found = definitions.get(name) if place in _DEFINITIONS and isinstance(definitions, dict) else None
+        if not isinstance(found, dict):
+            return None
+        schema = {**{key: value for key, value in schema.items() if key != "$ref"}, **found}
+    return None
+
+
+def _either(schema: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema, or a condensed result; for schemas that combine others and cannot be relaxed one by one."""
+    at_top = {name: schema[name] for name in schema if name in (*_DEFINITIONS, "$schema", "$id", "type", "title")}
+    rest = {name: value for name, value in schema.items() if name not in at_top}
+    if any(not place.startswith(tuple(f"#/{name}/" for name in _DEFINITIONS)) for place in _references(schema)):
+        return None  # it points into what moves
+    condensed = {"properties": {"result": {"type": "string"}}, "required": ["result"], "additionalProperties": False}
+    relaxed: dict[str, Any] = _without_rules({**at_top, "anyOf": [rest, condensed]})
+    return relaxed
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        yield from (
+            value for name, value in schema.items() if name in ("$ref", "$dynamicRef") and isinstance(value, str)
+        )
+    for inner in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _references(inner)
 
 
 def _without_rules(schema: Any) -> Any:

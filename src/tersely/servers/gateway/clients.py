@@ -124,6 +124,19 @@ class ClientRequest:
         return await _request(self.context.session.client_capabilities, self._outbound.send_raw_request, method, params)
 
 
+def check_mode(capabilities: types.ClientCapabilities, method: str, params: Mapping[str, Any]) -> None:
+    """Check that a client shows elicitations of this kind: forms, or web pages. Without a kind it shows forms.
+
+    Raises:
+        ToolRejected: It does not; with the code that the client itself would answer.
+    """
+    if method != "elicitation/create" or (declared := capabilities.elicitation) is None:
+        return
+    mode = params.get("mode") or "form"
+    if declared.url is None if mode == "url" else declared.form is None and declared.url is not None:
+        raise ToolRejected(f"The client does not support elicitation in {mode} mode.", code=types.INVALID_PARAMS)
+
+
 async def _request(
     capabilities: types.ClientCapabilities | None,
     send: Callable[[str, Mapping[str, Any] | None], Awaitable[dict[str, Any]]],
@@ -135,6 +148,7 @@ async def _request(
     ]
     if capabilities is None or getattr(capabilities, capability) is None:
         raise ToolRejected(f"The client does not support {capability}.", code=types.METHOD_NOT_FOUND)
+    check_mode(capabilities, method, params)
     try:
         return await send(method, dict(params) or None)
     except MCPError as refused:

@@ -43,10 +43,10 @@ class KnownServers:
         self.folder = folder
         self._policies = policies
 
-    def load(self, server: Server, *, is_modern: bool) -> LastKnown | None:
-        """How this server described itself last; None if it is not known."""
+    def load(self, server: Server, *, is_modern: bool, declared: Mapping[str, Any] | None = None) -> LastKnown | None:
+        """How this server described itself last to clients with these capabilities; None if it is not known."""
         try:
-            path = self._path(server, is_modern)
+            path = self._path(server, is_modern, declared)
             if path.stat().st_size > _LARGEST_FILE:
                 return None
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -59,7 +59,13 @@ class KnownServers:
             return None
 
     def save(
-        self, server: Server, introduction: Mapping[str, Any], tools: tuple[Tool, ...], *, is_modern: bool
+        self,
+        server: Server,
+        introduction: Mapping[str, Any],
+        tools: tuple[Tool, ...],
+        *,
+        is_modern: bool,
+        declared: Mapping[str, Any] | None = None,
     ) -> None:
         """Remember a server; its file is written only if something changed."""
         try:
@@ -81,7 +87,7 @@ class KnownServers:
         except MaskingFailed:
             return
         text = json.dumps(known, ensure_ascii=True)
-        path = self._path(server, is_modern)
+        path = self._path(server, is_modern, declared)
         with suppress(OSError, ValueError):
             if path.read_text(encoding="utf-8") == text:
                 path.touch()
@@ -103,8 +109,8 @@ class KnownServers:
             with suppress(OSError, UnboundLocalError):
                 os.unlink(new.name)  # noqa: PTH108 — may not exist
 
-    def _path(self, server: Server, is_modern: bool) -> Path:
-        configured = [server.name, server.options.transport.model_dump(), is_modern]
+    def _path(self, server: Server, is_modern: bool, declared: Mapping[str, Any] | None) -> Path:
+        configured = [server.name, server.options.transport.model_dump(), is_modern, declared]
         text = json.dumps(configured, sort_keys=True, default=_in_clear)
         # With the key, so that the name of a file does not confirm a guessed secret.
         digest = hashlib.blake2b(text.encode(), key=self._policies.key or b"", digest_size=16)

@@ -32,6 +32,14 @@ async def result_in_parts(answer: SpooledAnswer, call: UpstreamCall, process: Pr
         MaskingFailed: A part must not be shown, so nothing is.
     """
     spooled = answer.spooled
+    if spooled.size <= call.server.options.max_result_bytes:
+        # It was over the limit only with its structured content, which repeats it.
+        try:
+            text = await run_in_thread(spooled.whole)
+        finally:
+            spooled.close()
+        others = [one for one in answer.get("content", ()) if isinstance(one, dict) and one.get("type") != "text"]
+        return await process({**answer, "content": [{"type": "text", "text": text}, *others]}, call)
     count = max(1, -(-spooled.size // _PART_BYTES))
     call = replace(call, server=_with_shares(call.server, call.tool, count))
     texts: list[str] = []

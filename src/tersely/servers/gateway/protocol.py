@@ -12,7 +12,7 @@ import logging
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ from tersely.errors import (
     ToolForbidden,
     ToolNotFound,
     ToolRejected,
+    ToolTimedOut,
 )
 from tersely.masking.clean import clean_json
 from tersely.masking.mask import Masker
@@ -57,12 +58,15 @@ from tersely.pipeline.admit import admit_value
 from tersely.results.read_back_tool import READ_RESULT
 from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client_name
 from tersely.servers.gateway.calls import CallResult, UpstreamCall
-from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, Offer
+from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, Offer, task_support
 from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
 from tersely.servers.gateway.known_servers import KnownServers
+from tersely.servers.gateway.parked import ParkedRequest, ParkedRequests
 from tersely.servers.gateway.policies import Policies, admit_message, admit_question
+from tersely.servers.gateway.streams import ResumableStreams
+from tersely.servers.gateway.tasks import OwnedTasks, created_task
 from tersely.servers.gateway.tool_pins import ToolPins
-from tersely.servers.gateway.upstreams import Pool, Upstreams
+from tersely.servers.gateway.upstreams import Pool, Upstreams, list_pages, runs_tasks
 
 if TYPE_CHECKING:
     from tersely.servers.gateway.backend import Backend
@@ -89,6 +93,8 @@ _MOST_ROUNDS = 10
 _RESERVED = "io.modelcontextprotocol/"
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _ONE_ERA = ("resultType", "ttlMs", "cacheScope")
+_ONE_ERA_PARAMS = ("inputResponses", "requestState")
+_TASK_METHODS = frozenset(("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"))
 _LISTS: dict[str, ServerEvent] = {
     "notifications/prompts/list_changed": PromptsListChanged(),
     "notifications/resources/list_changed": ResourcesListChanged(),
@@ -148,6 +154,9 @@ class Gateway:
             on_request=self._on_server_request,
             on_tools_changed=self._on_tools_changed,
         )
+        self.streams = ResumableStreams()
+        self._owned_tasks = OwnedTasks()
+        self._parked = ParkedRequests()
         self._bus = InMemorySubscriptionBus()
         self._clients: set[ConnectedClient] = set()
         self._only_client: ConnectedClient | None = None
@@ -273,7 +282,7 @@ class Gateway:
             raise MCPError(types.INVALID_PARAMS, "Invalid request parameters", "")
 
     async def _while_connected(self, request: ClientRequest, handler: Handler) -> Answer:
-        """Answer a request; cancel the work if the client disconnects.
+        """Answer a request; cancel the work if the client disconnects and does not return.
 
         The transport of the newer protocol cancels by itself.
         """
@@ -286,7 +295,10 @@ class Gateway:
         async with anyio.create_task_group() as tasks:
 
             async def watch() -> None:
-                await gone.wait()
+                left: anyio.Event | None = gone
+                while left is not None:
+                    await left.wait()
+                    left = await self._returned(request)
                 tasks.cancel_scope.cancel()
 
             tasks.start_soon(watch)
@@ -300,6 +312,13 @@ class Gateway:
         if answer is None:
             raise MCPError(types.CONNECTION_CLOSED, "The client has disconnected.")
         return answer
+
+    async def _returned(self, request: ClientRequest) -> anyio.Event | None:
+        """Wait for a client that lost its stream; None if it cannot resume it or does not return in time."""
+        session, number = connection_of(request.context).session_id, request.context.request_id
+        if session is None or request.context.close_sse_stream is None:
+            return None
+        return await self.streams.returned(session, str(number))
 
     async def _answered(self, request: ClientRequest, handler: Handler) -> Answer:
         """Answer a request and translate our errors into the protocol's; the one place where they get codes."""
@@ -351,19 +370,25 @@ class Gateway:
 
             self._tasks.start_soon(send)
             connection.exit_stack.push_async_callback(forget)
-        pool = await self._greeted(is_modern=False)
+        pool = await self._greeted(ctx, is_modern=False)
         return {**result, **self._introduction(pool), "serverInfo": self._identity(pool)}
 
     async def _discover(self, ctx: Context, call_next: CallNext) -> Answer:
         result = await call_next(ctx)
         assert isinstance(result, dict)
-        pool = await self._greeted(is_modern=True)
+        pool = await self._greeted(ctx, is_modern=True)
         meta = {**(result.get("_meta") or {}), types.SERVER_INFO_META_KEY: self._identity(pool)}
         return {**result, **self._introduction(pool), "_meta": meta}
 
-    async def _greeted(self, *, is_modern: bool) -> Pool:
+    async def _greeted(self, ctx: Context, *, is_modern: bool) -> Pool:
         """The servers as far as they are known at once; a client must not wait for a server that takes long."""
-        pool = await self.upstreams.pool(is_modern=is_modern)
+        declared: dict[str, Any] | None = None
+        if ctx.request is None:
+            # On standard input and output there is no other client, so servers may know what this one supports.
+            params = ctx.params or {}
+            meta = params.get("_meta") or {}
+            declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) if is_modern else params.get("capabilities")
+        pool = await self.upstreams.pool(is_modern=is_modern, declared=declared)
         await pool.known(self._greeting_seconds)
         # From now on, because loading takes the processor.
         self._is_wanted.set()
@@ -391,6 +416,9 @@ class Gateway:
         for capability in ("completions", "logging"):
             if any(capability in one for one in declared):
                 capabilities[capability] = {}
+        if not pool.is_modern and (with_tasks := [one["tasks"] for one in declared if one.get("tasks")]):
+            own: dict[str, Any] = {name: {} for name in ("list", "cancel") if any(name in one for one in with_tasks)}
+            capabilities["tasks"] = {**own, "requests": {"tools": {"call": {}}}}
         if pool.only:
             capabilities |= {
                 name: _cleaned(declared[0][name]) for name in ("extensions", "experimental") if declared[0].get(name)
@@ -428,30 +456,16 @@ class Gateway:
         Raises:
             ToolError: The server did not answer, or rejected the request.
         """
-        options = connection.server.options
         # What is sent depends on the protocol that the server turns out to support.
         await connection.tried.wait()
+        if request.is_modern and connection.protocol not in MODERN_PROTOCOL_VERSIONS:
+            return await self._ask_older(request, connection, params, method=method, what=what, harmless=harmless)
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}
-        on_progress = None
-        if request.meta.get("progressToken") is not None:
-            masker = self.policies.of(connection.server).masker
-
-            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
-                await request.context.session.report_progress(
-                    progress, total, admit_message(message, masker) if message else message
-                )
-
         for _ in range(_MOST_ROUNDS):
             with request.pool.asking(connection, request):
-                answer = await connection.request(
-                    request.context.method,
-                    passed,
-                    what=what,
-                    timeout=options.timeout if "timeout" in options.model_fields_set else LONGEST_CALL,
-                    on_progress=on_progress,
-                    harmless=harmless,
+                answer = await self._sent(
+                    request, connection, passed, method=method, what=what, harmless=harmless, source=request
                 )
-            check_depth(answer)
             if request.is_modern or answer.get("resultType") != "input_required":
                 return answer
             questions = answer.get("inputRequests")
@@ -469,6 +483,82 @@ class Gateway:
             if "requestState" in answer:
                 passed["requestState"] = answer["requestState"]
         raise ToolRejected(f"The server requested input {_MOST_ROUNDS} times.", code=types.INTERNAL_ERROR)
+
+    async def _ask_older(
+        self, request: ClientRequest, connection: Connection, params: Mapping[str, Any], **how: Any
+    ) -> Answer:
+        """Send a request of the newer protocol to a server of the older one, which may ask the client in the middle.
+
+        Raises:
+            ToolError: The server did not answer, or rejected the request.
+        """
+        scope = (await self.backend()).scope(request.context.request)
+        if (parked := self._parked.take(request, scope)) is None:
+            parked = ParkedRequest(request)
+            passed = {name: value for name, value in params.items() if name not in _ONE_ERA_PARAMS}
+            passed["_meta"] = self._meta(request, connection)
+
+            async def send() -> Answer:
+                with request.pool.asking(connection, parked):
+                    return await self._sent(request, connection, passed, source=parked, **how)
+
+            async def run() -> None:
+                await parked.run(send)
+
+            self._start_soon(run)
+        try:
+            answer = await parked.outcome()
+        except BaseException:
+            # The client has left, so nobody will return for the answer.
+            parked.scope.cancel()
+            raise
+        if answer.get("resultType") == "input_required":
+            self._parked.park(parked, scope)
+        return answer
+
+    async def _sent(
+        self,
+        request: ClientRequest,
+        connection: Connection,
+        passed: dict[str, Any],
+        *,
+        method: str,
+        what: str,
+        harmless: bool,
+        source: ClientRequest | ParkedRequest,
+    ) -> Answer:
+        """Send a request to a server; progress goes to the client request that waits for it."""
+        options = connection.server.options
+        on_progress = None
+        if request.meta.get("progressToken") is not None:
+            masker = self.policies.of(connection.server).masker
+
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                waiting = source.request if isinstance(source, ParkedRequest) else source
+                await waiting.context.session.report_progress(
+                    progress, total, admit_message(message, masker) if message else message
+                )
+
+        def on_detached() -> None:
+            # A server that lets its stream be resumed later frees the client's, too.
+            if not request.is_modern and (close := request.context.close_sse_stream) is not None:
+
+                async def close_stream() -> None:
+                    await close()
+
+                self._start_soon(close_stream)
+
+        answer = await connection.request(
+            method or request.context.method,
+            passed,
+            what=what,
+            on_detached=on_detached,
+            timeout=options.timeout if "timeout" in options.model_fields_set else LONGEST_CALL,
+            on_progress=on_progress,
+            harmless=harmless,
+        )
+        check_depth(answer)
+        return answer
 
     def _meta(self, request: ClientRequest, connection: Connection) -> dict[str, Any]:
         """The client's `_meta` without the entries for the connection to us; progress gets a token of our own."""
@@ -491,6 +581,8 @@ class Gateway:
 
     async def _pass_on(self, request: ClientRequest) -> Answer:
         """Pass on a request of an extension, if there is only one server to answer it."""
+        if not request.is_modern and request.context.method in _TASK_METHODS and request.pool.supporting("tasks"):
+            return await self._on_task(request)
         if request.pool.only is None:
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)
         http, task = request.context.request, request.params.get("taskId")
@@ -506,6 +598,27 @@ class Gateway:
         backend = await self.backend()
         call = self._call(request, backend, request.pool.only.server, request.context.method, {})
         return await backend.results.extension(answer, call)
+
+    async def _on_task(self, request: ClientRequest) -> Answer:
+        """Answer a request about a task of 2025-11-25."""
+        backend = await self.backend()
+        scope = backend.scope(request.context.request)
+        if request.context.method == "tasks/list":
+            shown = []
+            for connection in request.pool.supporting("tasks"):
+                if "list" in connection.introduction["capabilities"]["tasks"]:
+                    call = self._call(request, backend, connection.server, "tasks/list", {})
+                    shown += [
+                        await backend.results.extension(task, call)
+                        for task in await list_pages(connection, "tasks/list", "tasks")
+                        if self._owned_tasks.owns(scope, task.get("taskId"), connection)
+                    ]
+            return {"tasks": shown}
+        owned = self._owned_tasks.find(scope, request.params.get("taskId"))
+        answer = await self._ask(request, owned.connection, request.params)
+        if request.context.method != "tasks/result":
+            return await backend.results.extension(answer, owned.call)
+        return (await backend.results.tool_result(answer, owned.call)).result
 
     # Tools
 
@@ -539,7 +652,14 @@ class Gateway:
                 return await self._read(request)
             # It may belong to a server that has not listed its tools yet.
             await request.pool.known(math.inf)
-            tool = request.pool.registry.resolve(name)
+            try:
+                tool = request.pool.registry.resolve(name)
+            except ToolNotFound:
+                # Where tools are found by searching, ours is the list that helps.
+                if request.pool.catalogue.lazy or (unlisted := request.pool.unlisted(name)) is None:
+                    raise
+                # The server knows best what to answer; the name is not counted, because there could be any number.
+                return (await self._called(request, unlisted, await self.backend())).result
             offer = request.pool.catalogue.offers[request.pool.registry.name_of(tool)]
         backend = await self.backend()
         backend.counting.own_tools(request.pool.catalogue.own_texts)
@@ -584,9 +704,6 @@ class Gateway:
             wanted = given.get(offer.intent) if offer.intent else None
             looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
             params["arguments"] = as_json(await backend.read_back.kept.expand(arguments, scope))
-        raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
-        if raw.get("resultType") not in (None, "complete"):
-            return CallResult(result=self._unfinished(raw, connection.server))
         call = self._call(
             request,
             backend,
@@ -596,12 +713,32 @@ class Gateway:
             looking_for,
             has_output_schema="outputSchema" in offer.definition,
         )
+        wants_task = params.pop("task", None) if not runs_tasks(connection) else params.get("task")
+        if task_support(tool) == "required" and runs_tasks(connection):
+            params.setdefault("task", {})
+        raw = await self._ask(request, connection, params, what=tool.dotted, harmless=tool.read_only or tool.idempotent)
+        if raw.get("resultType") not in (None, "complete"):
+            return CallResult(result=self._unfinished(raw, connection.server))
+        if (task_id := created_task(raw)) is not None:
+            if wants_task is not None:
+                self._owned_tasks.add(task_id, connection, call)
+                return CallResult(result=await backend.results.extension(raw, call))
+            raw = await self._task_result(request, connection, task_id, tool.dotted)
         if isinstance(raw, SpooledAnswer):
             # Imported here, because it loads the pipeline.
             from tersely.servers.gateway.large_results import result_in_parts
 
             return await result_in_parts(raw, call, backend.results.tool_result)
         return await backend.results.tool_result(raw, call)
+
+    async def _task_result(self, request: ClientRequest, connection: Connection, task_id: str, what: str) -> Answer:
+        """The result of a task that the client does not know of: it waits as for any other call."""
+        try:
+            return await self._ask(request, connection, {"taskId": task_id}, method="tasks/result", what=what)
+        except (anyio.get_cancelled_exc_class(), ToolTimedOut):
+            with anyio.CancelScope(shield=True), anyio.move_on_after(2), suppress(ToolError):
+                await connection.request("tasks/cancel", {"taskId": task_id}, timeout=2)
+            raise
 
     def _unfinished(self, raw: Answer, server: Server) -> Answer:
         """An answer that asks the client for input or belongs to an extension; states and handles stay unchanged."""
@@ -893,6 +1030,8 @@ class Gateway:
     def _on_notification(
         self, pool: Pool, connection: Connection, method: str, params: dict[str, Any], caller: Any
     ) -> None:
+        if isinstance(caller, ParkedRequest):
+            caller = caller.request
         match method:
             case "notifications/progress" | "notifications/cancelled" | "notifications/tools/list_changed":
                 return  # Progress has its own callback; changed tools are announced once they have been listed again.
@@ -949,7 +1088,13 @@ class Gateway:
 
 
 _QUESTIONS = frozenset(("sampling/createMessage", "elicitation/create", "roots/list"))
-_ANY_CAPABILITIES = {"prompts": {}, "resources": {"subscribe": True}, "completions": {}, "logging": {}}
+_ANY_CAPABILITIES = {
+    "prompts": {},
+    "resources": {"subscribe": True},
+    "completions": {},
+    "logging": {},
+    "tasks": {"list": {}, "cancel": {}},
+}
 _GATEWAY = Server.model_validate({"name": "gateway", "options": {"transport": {"command": "none"}}})
 """For texts that belong to no configured server: masked with the default options."""
 

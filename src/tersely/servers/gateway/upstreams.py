@@ -1,8 +1,10 @@
 """The servers behind the gateway: connections per protocol era, and which client request a server's message is for.
 
-A server that supports both eras of the protocol gets one connection per era,
+A remote server that supports both eras of the protocol gets one connection per era,
 because the requests and notifications a server may send differ between them. A
-server that supports one era has one connection, which all clients share.
+server that supports one era has one connection, which all clients share; so has a
+command, because a second process would have a state of its own. Its era is that of
+the client that came first.
 
 A server's own requests and notifications belong to a client request. Over HTTP the
 library identifies it; on a pipe it is known while only one client is waiting.
@@ -11,7 +13,7 @@ must not reach the wrong client.
 """
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -27,10 +29,12 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from tersely.errors import ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect.supervisor import Connection, connected
 from tersely.mcp.logins import LoginStore
+from tersely.mcp.raw import read_tool
 from tersely.mcp.registry import ToolRegistry
+from tersely.mcp.selection import is_selected, why_unusable
 from tersely.mcp.servers import Server
 from tersely.mcp.suspicion import suspicions
-from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, catalogue
+from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, Offer, catalogue
 from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.settings.environment import process_environment
@@ -70,6 +74,9 @@ class Pool:
 
     is_modern: bool
     listing: ListingOptions
+    declared: Mapping[str, Any] | None = None
+    """What the client declared that these servers can ask, if there is only one client."""
+
     connections: dict[str, Connection] = field(default_factory=dict)
     registry: ToolRegistry = field(default_factory=lambda: ToolRegistry({}))
     busy: dict[Connection, list[RequestOrigin]] = field(default_factory=dict)
@@ -79,6 +86,9 @@ class Pool:
 
     listed: set[str] = field(default_factory=set)
     """The servers that have listed their tools."""
+
+    is_strict: bool = False
+    """Tools whose definition was never seen are not called."""
 
     was_guessed: bool = False
     """A client was told about capabilities that servers which had never been seen might have."""
@@ -93,7 +103,7 @@ class Pool:
         """The tools that can be called now; rebuilt when a listing changes."""
         listed = tuple(connection.tools for connection in self.connections.values())
         if self._catalogue is None or any(now is not then for now, then in zip(listed, self._listed, strict=True)):
-            self._catalogue = catalogue(self.registry, self.listing)
+            self._catalogue = catalogue(self.registry, self.listing, with_tasks=self._with_tasks())
             self._listed = listed
         return self._catalogue
 
@@ -115,6 +125,14 @@ class Pool:
     def only(self) -> Connection | None:
         """The server if there is exactly one; names are then not prefixed."""
         return next(iter(self.connections.values())) if len(self.connections) == 1 else None
+
+    def _with_tasks(self) -> frozenset[str]:
+        """The servers whose calls a client of this era may run as tasks itself."""
+        return (
+            frozenset(one.name for one in self.supporting("tasks") if runs_tasks(one))
+            if not self.is_modern
+            else frozenset()
+        )
 
     def supporting(self, capability: str) -> list[Connection]:
         """The servers that declare a capability."""
@@ -141,16 +159,37 @@ class Pool:
 
     # Names with several servers
 
+    def unlisted(self, name: str) -> Offer | None:
+        """A tool that its server does not list, so that the server answers the call; None if it must not be called."""
+        if (found := self._owner(name, self.connections.values())) is None or self.is_strict:
+            return None
+        connection, own = found
+        is_ready = connection.status().state == "ready"
+        if (
+            not is_ready
+            or not is_selected(own, connection.server.options)
+            or own in {one.name for one in connection.tools}
+        ):
+            return None
+        if not own:
+            return None
+        tool = read_tool(connection.name, {"name": own, "inputSchema": {"type": "object"}})
+        return None if why_unusable(tool) else Offer(tool, None, dict(tool.raw))
+
+    def _owner(self, name: str, among: Iterable[Connection]) -> tuple[Connection, str] | None:
+        """The one of these servers that a name with its prefix belongs to, and the name there."""
+        if self.only:
+            return self.only, name
+        fitting = [one for one in among if name.startswith(f"{one.name}__")]
+        best = max(fitting, key=lambda one: len(one.name), default=None)
+        return (best, name.removeprefix(f"{best.name}__")) if best else None
+
     def prompt_name(self, connection: Connection, name: str) -> str:
         return name if self.only else f"{connection.name}__{name}"
 
     def prompt(self, name: str) -> tuple[Connection, str] | None:
         """The server of a prompt, and the prompt's name there."""
-        if self.only:
-            return self.only, name
-        fitting = [one for one in self.supporting("prompts") if name.startswith(f"{one.name}__")]
-        best = max(fitting, key=lambda one: len(one.name), default=None)
-        return (best, name.removeprefix(f"{best.name}__")) if best else None
+        return self._owner(name, self.supporting("prompts"))
 
     async def resource(self, uri: str) -> Connection | None:
         """The server that lists a resource or whose template matches, else the only one with resources."""
@@ -175,7 +214,7 @@ class Pool:
 
         async def ask(connection: Connection) -> None:
             try:
-                found[connection.name] = await _pages(connection, method, key)
+                found[connection.name] = await list_pages(connection, method, key)
             except ToolError as problem:
                 if not (isinstance(problem, ToolRejected) and problem.code == -32601):
                     logger.warning(
@@ -204,7 +243,8 @@ class Pool:
                     continue
 
 
-async def _pages(connection: Connection, method: str, key: str) -> list[dict[str, Any]]:
+async def list_pages(connection: Connection, method: str, key: str) -> list[dict[str, Any]]:
+    """All entries of a listing of one server, up to a limit."""
     entries: list[dict[str, Any]] = []
     cursor: str | None = None
     for _ in range(_MOST_PAGES):
@@ -273,8 +313,11 @@ class Upstreams:
         for _, is_over in self._held:
             await is_over.wait()
 
-    async def pool(self, *, is_modern: bool) -> Pool:
+    async def pool(self, *, is_modern: bool, declared: Mapping[str, Any] | None = None) -> Pool:
         """The servers for clients of this era; the first client makes them start, and does not wait for them.
+
+        Args:
+            declared: The capabilities of the client if there can be no other one.
 
         Raises:
             ToolUnavailable: The gateway is being stopped.
@@ -285,7 +328,7 @@ class Upstreams:
             opened = self._openings[is_modern] = anyio.Event()
             assert self._tasks is not None, "running() surrounds every request"
             # In its own task, because other clients still need the servers when the first one disconnects.
-            self._tasks.start_soon(self._hold, is_modern, opened)
+            self._tasks.start_soon(self._hold, is_modern, opened, None, declared)
         await opened.wait()
         if (ready := self.pools.get(is_modern)) is None:
             raise ToolUnavailable("The gateway is being stopped.", sent=False)
@@ -314,7 +357,7 @@ class Upstreams:
             for name, connection in kept.items():
                 connection.server = _in_era(now[name], is_modern)
             opened = anyio.Event()
-            self._tasks.start_soon(self._hold, is_modern, opened, kept)
+            self._tasks.start_soon(self._hold, is_modern, opened, kept, pool.declared)
             await opened.wait()
             await self.pools[is_modern].known(_RELOAD_SECONDS)
         in_use = {id(one) for pool in self.pools.values() for one in pool.connections.values()}
@@ -333,17 +376,29 @@ class Upstreams:
                 await anyio.sleep(0.05)
         connection.close()
 
-    async def _hold(self, is_modern: bool, opened: anyio.Event, kept: Mapping[str, Connection] | None = None) -> None:
+    async def _hold(
+        self,
+        is_modern: bool,
+        opened: anyio.Event,
+        kept: Mapping[str, Connection] | None,
+        declared: Mapping[str, Any] | None,
+    ) -> None:
         scope, is_over = anyio.CancelScope(), anyio.Event()
         self._held.append((scope, is_over))
         try:
             with scope:
-                await self._open(is_modern, opened, kept or {})
+                await self._open(is_modern, opened, kept or {}, declared)
         finally:
             opened.set()
             is_over.set()
 
-    async def _open(self, is_modern: bool, opened: anyio.Event, kept: Mapping[str, Connection]) -> None:
+    async def _open(
+        self,
+        is_modern: bool,
+        opened: anyio.Event,
+        kept: Mapping[str, Connection],
+        declared: Mapping[str, Any] | None,
+    ) -> None:
         other = self.pools.get(not is_modern)
         before = self.pools.get(is_modern)
         shared = (
@@ -353,9 +408,13 @@ class Upstreams:
         )
         wanted = {server.name for server in self.servers}
         shared = {name: one for name, one in {**shared, **kept}.items() if name in wanted}
-        pool = Pool(is_modern, self._listing)
+        pool = Pool(is_modern, self._listing, declared, is_strict=self._strict)
         own = [_in_era(server, is_modern) for server in self.servers if server.name not in shared]
-        last_known = {server.name: known for server in own if (known := self._known.load(server, is_modern=is_modern))}
+        last_known = {
+            server.name: known
+            for server in own
+            if (known := self._known.load(server, is_modern=is_modern, declared=declared))
+        }
         async with connected(
             own,
             environment=process_environment(),
@@ -363,6 +422,7 @@ class Upstreams:
             spools=True,
             wait=0,
             last_known=last_known,
+            declared=declared,
             on_change=partial(self._on_change, pool),
             on_notification=partial(self._on_notification, pool),
             on_request=partial(self._on_request, pool),
@@ -409,6 +469,7 @@ class Upstreams:
                 dict(connection.introduction),
                 connection.tools,
                 is_modern=pool.is_modern,
+                declared=pool.declared,
             )
             self._tasks.start_soon(anyio.to_thread.run_sync, save)
 
@@ -470,6 +531,14 @@ class Upstreams:
         await anyio.to_thread.run_sync(self._pins.remember, self.servers, first_seen)
 
 
+def runs_tasks(connection: Connection) -> bool:
+    """Whether a server runs tool calls as tasks of 2025-11-25."""
+    if connection.protocol in MODERN_PROTOCOL_VERSIONS:
+        return False
+    declared = (connection.introduction.get("capabilities") or {}).get("tasks") or {}
+    return "call" in ((declared.get("requests") or {}).get("tools") or {})
+
+
 def _in_era(server: Server, is_modern: bool) -> Server:
     if is_modern or server.options.protocol != "auto":
         return server
@@ -485,7 +554,8 @@ def _connects_alike(before: Server, now: Server) -> bool:
 
 
 def _supports_both(connection: Connection, is_modern: bool) -> bool:
-    """Whether a server that is connected in the other era may support this one too."""
-    if connection.server.options.protocol not in ("auto", "handshake-first"):
+    """Whether a server that is connected in the other era may get a second connection, in this one."""
+    options = connection.server.options
+    if options.protocol not in ("auto", "handshake-first") or options.transport.kind == "stdio":
         return False
     return (connection.protocol in MODERN_PROTOCOL_VERSIONS) != is_modern if connection.protocol else False

@@ -11,7 +11,7 @@ import anyio
 from fastmcp.server.auth import TokenVerifier
 from fastmcp.server.http import HostOriginGuardMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -25,6 +25,7 @@ from tersely.http.limits import BodyLimit
 from tersely.http.metrics import CONTENT_TYPE
 from tersely.servers.gateway.counting import format_gateway_metrics
 from tersely.servers.gateway.protocol import GONE, Gateway
+from tersely.servers.gateway.streams import ResumableSessions, connection_gone
 from tersely.servers.http_app import BearerTokens
 from tersely.settings.model import Settings
 
@@ -60,8 +61,9 @@ def build_gateway_app(
         stateless: No sessions for clients of the older protocol either, so that any replica can answer. Such clients
             then get neither requests nor notifications outside of a response.
     """
-    manager = StreamableHTTPSessionManager(
+    manager = ResumableSessions(
         gateway.protocol,
+        streams=gateway.streams,
         stateless=stateless,
         max_sessions=MAX_SESSIONS,
         # HostOriginGuardMiddleware checks instead: it accepts the configured names too.
@@ -126,6 +128,7 @@ class DisconnectWatch:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         gone = anyio.Event()
         scope[GONE] = gone
+        connection_gone.set(gone)
 
         async def watched() -> Message:
             message = await receive()
