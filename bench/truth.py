@@ -41,8 +41,9 @@ LEAST_IN_SECTIONS = 12_000
 LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
+_NUMBERED_MARK = re.compile(r"…(\d+)")
 _MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:|^\[from part ")
-_OWN_LINE = re.compile(r"\[.*\]$|\s*…$|… and \d+ more files$|\S.* \+\d+ -\d+(?: \(\w+\))?$|[\w.\[\]]+(?: \(.*\))?:$")
+_OWN_LINE = re.compile(r"\[.*\]$|\s*…\d*$|… and \d+ more files$|\S.* \+\d+ -\d+(?: \(\w+\))?$|[\w.\[\]]+(?: \(.*\))?:$")
 """Marks, counts in brackets, the summary of a changed file, the path to a text inside another."""
 _NUMBER = re.compile(r"^ *\d+[:-] ?")
 _ALSO = r" \(also (?:[^()]|\([^()]*\))*\)"
@@ -122,6 +123,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
             wrong_totals(said, about),
             unmarked_gaps(said, about),
             unknown_lines(said, about),
+            wrong_line_numbers(said, about),
             wrong_values(said, "\n".join(about)),
         ]
     for check in checks:
@@ -302,6 +304,20 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         pieces = [piece.strip() for piece in re.split(r"…(?:\[\d+ characters\])?|\[…\]", shown)]
         if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
             yield "a line that is not in the source", line
+
+
+def wrong_line_numbers(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """The lines of source code after a mark with a number are those of the source from there on, blank ones too."""
+    at: int | None = None
+    for line in condensed.text.split("\n") if condensed.kind == "code" else ():
+        if (mark := _NUMBERED_MARK.fullmatch(line)) is not None:
+            at = int(mark[1])
+        elif at is not None and lines[at - 1].rstrip() == line.rstrip():
+            at += 1
+        else:
+            if at is not None and "…" not in line and line != condensed.closing:
+                yield "a line with a wrong number", f"{at}: {line}"
+            at = None
 
 
 def wrong_values(condensed: Condensed, source: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 import textwrap
 import time
 
@@ -165,6 +166,26 @@ def test_the_body_of_the_function_in_question_comes_first() -> None:
     output = condense_structurally(inspect.getsource(textwrap), 500, "what does indent return?").text
     for line in inspect.getsource(textwrap.indent).split("\n"):
         assert line.rstrip() in output
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=[module.__name__ for module in MODULES])
+@pytest.mark.parametrize("budget", [300, 1_000])
+def test_the_number_of_every_shown_line_follows_from_the_marks(text: str, budget: int) -> None:
+    """So that a coding agent can cite and edit them; blank lines are there, too."""
+    source = text.split("\n")
+    condensed = condense_structurally(text, budget, "where is a line shortened or decoded?")
+    assert condensed.kind == "code" and condensed.tokens_after <= budget
+    known = others = 0
+    at: int | None = 1
+    for line in condensed.text.split("\n")[1:-1]:
+        if (mark := re.fullmatch(r"…(\d+)", line)) is not None:
+            at = int(mark[1])
+        elif at is not None and source[at - 1].rstrip() == line.rstrip():
+            at, known = at + 1, known + 1
+        else:
+            assert "…" in line or at is None, "a line that is shown in part"
+            at, others = None, others + 1
+    assert known >= 8 * others, condensed.text
 
 
 def test_numbers_of_a_listing_stay() -> None:

@@ -25,6 +25,7 @@ import heapq
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from operator import not_
 
 from tersely.condensing.account import (
@@ -51,6 +52,9 @@ MARK_SHARE = 0.03
 GAP = "…"
 GAP_TOKENS = 1
 """Cost of a bare mark with its line end. A shorter line is shown instead of marked."""
+
+NUMBER_TOKENS = 2
+"""What the number of the next line costs in a mark."""
 
 _SIZED_MARK_TOKENS = 5
 _AIR_SHARE = 0.05
@@ -160,6 +164,8 @@ class Reading:
     """For trees: which values are not shown, given the indices of the shown units."""
     gaps: bool = True
     """Whether gaps between units are marked; a reader that marks them otherwise turns this off."""
+    numbered: bool = False
+    """Whether marks state the number of the line that follows, and blank lines are shown: for texts that are edited."""
     layout: "Callable[[set[int], dict[int, str], Gaps], str] | None" = None
     """For readers with their own layout: kept indices and shortened texts in, the shown text without the head out."""
     decay: float = 0.6
@@ -551,7 +557,8 @@ class _Packing:
         """Return what the marks of gaps around a unit cost more (or less) when it is shown."""
         if not self.reading.gaps:
             return 0
-        return GAP_TOKENS * (1 - (index - 1 in self.kept) - (index + 1 in self.kept))
+        cost = GAP_TOKENS + (NUMBER_TOKENS if self.reading.numbered else 0)
+        return cost * (1 - (index - 1 in self.kept) - (index + 1 in self.kept))
 
     def _close_small_gaps(self) -> None:
         """Show a single hidden unit where its mark would cost as much."""
@@ -674,6 +681,8 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
         if owner is not None:
             shown[owner - base] = shown.get(owner - base, 0) + 1
     marks = gaps.marks(units, order) if reading.gaps else {}
+    if reading.numbered:
+        marks = _numbered_marks(units, order, marks, changed)
     lines: list[str] = []
     for index in order:
         if index in marks:
@@ -690,6 +699,19 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
     if len(units) in marks:
         lines.append(marks[len(units)])
     return "\n".join(lines)
+
+
+def _numbered_marks(
+    units: Sequence[Unit], order: Sequence[int], marks: dict[int, str], changed: dict[int, str]
+) -> dict[int, str]:
+    """Marks from which the number of every shown line follows; one or two blank lines are their own mark."""
+    numbered = {index: mark if index == len(units) else f"{GAP}{units[index].first}" for index, mark in marks.items()}
+    for before, index in pairwise(order):
+        skipped = units[index].first - units[before].last - 1
+        if index not in numbered and (skipped or before in changed):
+            is_short = 0 < skipped <= 2 and before not in changed
+            numbered[index] = "\n" * (skipped - 1) if is_short else f"{GAP}{units[index].first}"
+    return numbered
 
 
 def merge(readings: list[Reading], kind: str = "mixed") -> Reading:

@@ -193,6 +193,9 @@ class _Piece:
     """Whether it is a comment or lies in a string of several lines."""
 
 
+NUMBERED_MARKS = "[…N: line N follows]"
+
+
 @dataclass(slots=True)
 class _Definition:
     name: str
@@ -215,7 +218,8 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     found = scan(texts, focus)
     scores = _scores(pieces, definitions, found, focus)
     _raise_asked_lines(pieces, scores, focus, numbers)
-    return Reading("code", _units(pieces, definitions, scores, budget))
+    head = "" if numbers else NUMBERED_MARKS
+    return Reading("code", _units(pieces, definitions, scores, budget), head=head, numbered=not numbers)
 
 
 def defined_lines(text: str) -> set[int]:
