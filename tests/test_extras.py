@@ -227,6 +227,8 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "search": ["search", "words", "--url", "http://127.0.0.1:9"],
         "rate": ["rate", "no-session", "right", "--url", "http://127.0.0.1:9"],
         "triage": ["triage", "no-session", "--url", "http://127.0.0.1:9"],
+        "rerun": ["rerun", "no-session", "--url", "http://127.0.0.1:9"],
+        "compare": ["compare", "no-session", "no-other", "--url", "http://127.0.0.1:9"],
         "export": ["export", "no-session", "--url", "http://127.0.0.1:9"],
         "audit": ["audit", "--url", "http://127.0.0.1:9"],
         "research": ["research", "subject", "--topics", str(file)],

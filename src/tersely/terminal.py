@@ -4,7 +4,7 @@ Reads events over the WebSocket API of `tersely up`; `Screen` itself only render
 """
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -16,6 +16,7 @@ from rich.markdown import Markdown
 from rich.padding import Padding
 from rich.panel import Panel
 from rich.spinner import Spinner
+from rich.table import Table
 from rich.text import Text
 
 from tersely.errors import TerselyError
@@ -242,6 +243,64 @@ def _verdict(summary: str, about: Mapping[str, Any]) -> Panel:
         if action.get("command"):
             shown.append(f"\n   {_short(str(action['command']), 300)}", style="not bold cyan")
     return Panel(shown, title="verdict", title_align="left", border_style="green")
+
+
+def comparison_table(found: Mapping[str, Any]) -> RenderableType:
+    """Two sessions side by side, as `GET /sessions/{a}/compare/{b}` returns them."""
+    table = Table(show_lines=False, header_style="bold")
+    for name in ("", "first", "second"):
+        table.add_column(name, overflow="fold")
+    sides = found["sessions"]
+
+    def row(name: str, value: Callable[[Mapping[str, Any]], Any]) -> None:
+        cells = [_short(str(value(side) if value(side) is not None else "–"), 400) for side in sides]
+        style = "" if cells[0] == cells[1] else "yellow"
+        table.add_row(Text(name, style="dim"), *(Text(cell, style=style) for cell in cells))
+
+    def verdict(field: str) -> Callable[[Mapping[str, Any]], Any]:
+        return lambda side: (side["verdict"] or {}).get(field) or None
+
+    row("session", lambda side: side["id"])
+    row("status", lambda side: side["status"])
+    for field in ("cause", "confidence", "service", "since"):
+        row(field, verdict(field))
+    row("chain", lambda side: side["chain"])
+    row("models", lambda side: ", ".join(side["models"]))
+    row("duration", lambda side: _duration(side["duration_seconds"]))
+    row("model calls", lambda side: f"{side['usage']['model_calls']:,}")
+    row("tool calls", lambda side: f"{side['usage']['tool_calls']:,}")
+    row("tokens in", lambda side: f"{side['usage']['input_tokens']:,}")
+    row("tokens out", lambda side: f"{side['usage']['output_tokens']:,}")
+    row("price", lambda side: None if side["usage"]["price_usd"] is None else f"${side['usage']['price_usd']:.4f}")
+    row("results", lambda side: f"{side['tokens']['before']:,} → {side['tokens']['after']:,} tokens")
+    table.add_section()
+    for stage in found["stages"]:
+        cells = [f"{one['status']}, {_duration(one['duration_seconds'])}" if one else "–" for one in stage["sessions"]]
+        table.add_row(Text(f"stage {_short(stage['name'], 60)}", style="dim"), *map(Text, cells))
+    table.add_section()
+    for tool in found["tools"]:
+        cells = [
+            f"{one['calls']}×" + (f", {one['errors']} failed" if one["errors"] else "") if one["calls"] else "–"
+            for one in tool["sessions"]
+        ]
+        table.add_row(Text(_short(tool["name"], 60), style="dim"), *map(Text, cells))
+    table.add_section()
+    evidence = found["evidence"]
+    for cited in evidence["both"]:
+        table.add_row(Text("evidence of both", style="dim"), *[Text(_cited(cited))] * 2)
+    for cited in evidence["only_first"]:
+        table.add_row(Text("evidence", style="dim"), Text(_cited(cited)), Text("–"))
+    for cited in evidence["only_second"]:
+        table.add_row(Text("evidence", style="dim"), Text("–"), Text(_cited(cited)))
+    return table
+
+
+def _cited(cited: Mapping[str, Any]) -> str:
+    return f"{_short(str(cited['source']), 60)}: {_short(str(cited['quote']), 200)}"
+
+
+def _duration(seconds: float | None) -> str:
+    return "–" if seconds is None else f"{seconds:.1f} s"
 
 
 def _before_the_analysis(answer: str) -> str:

@@ -109,7 +109,7 @@ COMMANDS = {
 }
 """Which entry point of the table a command is."""
 
-NO_CONTENT = {"watch", "search", "rate", "triage", "export", "audit", "stats"} | {
+NO_CONTENT = {"watch", "rerun", "compare", "search", "rate", "triage", "export", "audit", "stats"} | {
     *("config", "migrate", "backup", "restore", "doctor", "demo")
 }
 """Commands that take no content in: they show what is stored, or set something up."""

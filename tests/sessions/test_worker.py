@@ -19,6 +19,7 @@ from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import Masked, assume_masked
 from tersely.sessions.durable import Engine, Interrupted
 from tersely.sessions.intake import Submission
+from tersely.sessions.rerun import RerunIntake
 from tersely.sessions.suspects import ChildProcess
 from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import claims, events, executors, timeline
@@ -374,7 +375,9 @@ async def test_a_session_is_set_aside_only_if_it_crashes_a_child_process_of_a_li
         assert len(started) == len(codes)
         if ends == "set aside":
             assert ended.reason.startswith("It was set aside") and "can be run again" in ended.reason
-            again = await app.intake.run_again(accepted.session_id, principal="me")
+            again = await RerunIntake(intake=app.intake, database=app.database).run_again(
+                accepted.session_id, principal="me"
+            )
             redone = await app.until(again.session_id, "completed")
             assert (redone.alert, redone.title) == (ended.alert, ended.title)
         else:

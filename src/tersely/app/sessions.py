@@ -33,6 +33,7 @@ from tersely.sessions.models import Models
 from tersely.sessions.past_sessions import HistoryServer
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
+from tersely.sessions.rerun import Reruns
 from tersely.sessions.worker import Work, Worker, WorkerTimeouts, new_worker_name
 from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
@@ -130,10 +131,11 @@ async def sessions_app(
             takes_suspects=suspects_worker is not None,
             name=suspects_worker or new_worker_name(),
         )
-        works["investigation"] = investigations = Investigations(
+        investigations = Investigations(
             plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
         )
-        works[CHAT] = Chats(investigations=investigations, options=settings.chat, database=database)
+        works["investigation"] = reruns = Reruns(investigations=investigations)
+        works[CHAT] = Chats(reruns=reruns, options=settings.chat, database=database)
         works["research"] = Researches(
             plan=plan,
             options=settings.research,

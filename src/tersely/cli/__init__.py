@@ -22,6 +22,7 @@ from tersely.cli.history import rate, search, triage
 from tersely.cli.mask import mask_text
 from tersely.cli.migrate import migrate
 from tersely.cli.read import read
+from tersely.cli.rerun import compare, rerun
 from tersely.cli.research import research
 from tersely.cli.run import run
 from tersely.cli.serve import serve
@@ -97,6 +98,8 @@ for command in (
     search,
     rate,
     triage,
+    rerun,
+    compare,
     export,
     audit,
     research,

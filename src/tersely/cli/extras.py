@@ -19,6 +19,8 @@ COMMAND_EXTRAS = {
     "search": "up",
     "rate": "up",
     "triage": "up",
+    "rerun": "up",
+    "compare": "up",
     "export": "up",
     "audit": "up",
     "research": "up",

@@ -50,7 +50,7 @@ def watch(session_id: str, url: str, token: str, as_json: bool) -> None:
     Exit code 0 when the session completed, 1 when it ended otherwise.
     """
     check_extra("watch")
-    raise SystemExit(_follow(url, token, session_id, as_json))
+    raise SystemExit(follow_session(url, token, session_id, as_json))
 
 
 @click.command()
@@ -109,7 +109,7 @@ def investigate(
     if runbook:
         body["runbook"] = runbook.read_text("utf-8", "replace")
     if servers:
-        body["mcp"] = {"servers": [_selection(value) for value in servers]}
+        body["mcp"] = {"servers": [selection(value) for value in servers]}
     accepted = call_api("POST", url, token, "/alerts", json=body)
     if as_json and not watching:
         click.echo(json.dumps(accepted))
@@ -119,10 +119,11 @@ def investigate(
     if not watching:
         click.echo(accepted["session_id"])
         return
-    raise SystemExit(_follow(url, token, accepted["session_id"], as_json))
+    raise SystemExit(follow_session(url, token, accepted["session_id"], as_json))
 
 
-def _follow(url: str, token: str, session_id: str, as_json: bool) -> int:
+def follow_session(url: str, token: str, session_id: str, as_json: bool) -> int:
+    """Show a session in the terminal until it ends; returns the exit code."""
     import anyio
 
     from tersely.terminal import follow
@@ -141,7 +142,8 @@ def _data(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def _selection(value: str) -> dict[str, Any]:
+def selection(value: str) -> dict[str, Any]:
+    """The server of an override, from `NAME` or `NAME:TOOL,…`."""
     name, _, tools = value.partition(":")
     return {"name": name, **({"tools": [tool.strip() for tool in tools.split(",") if tool.strip()]} if tools else {})}
 

@@ -30,6 +30,7 @@ from tersely.sessions import overrides
 from tersely.sessions.chat_options import ChatOptions
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.plan import StagePlan
+from tersely.sessions.rerun import Reruns
 from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
@@ -53,7 +54,7 @@ _LONGEST_ARGUMENTS = 200
 class Chats:
     """The work on sessions of kind `chat`."""
 
-    investigations: Investigations
+    reruns: Reruns
     options: ChatOptions
     database: Database
 
@@ -79,7 +80,7 @@ class Chats:
     async def _answered(
         self, session: Session, parent: Session, earlier: Sequence[Session], recorder: SessionRecorder
     ) -> SessionOutcome:
-        work = self.investigations
+        work = self.reruns.of(parent)
         override = overrides.of_session(session.override, work.registry.connections)
         part = work.plan.parts(session.chain, override)[-1]
         llm = work.models.of(part.providers)
@@ -90,11 +91,11 @@ class Chats:
             model=llm.model if llm else "",
         )
         if llm is None:
-            report = await self._searched(session, recorder)
+            report = await self._searched(session, recorder, work)
             return SessionOutcome(status=report.status, reason=report.reason, analysis=report.analysis)
         key = f"{recorder.stage_id}/servers"
         missing = await wait_for_servers(work.registry, part.servers, recorder, Masker(key=session.mark_key), key=key)
-        report = await self._asked(session, parent, earlier, recorder, part, llm)
+        report = await self._asked(session, parent, earlier, recorder, part, llm, work)
         reason = " ".join(filter(None, (report.reason, without(missing))))
         return SessionOutcome(status=report.status, reason=reason, analysis=report.analysis)
 
@@ -106,11 +107,11 @@ class Chats:
         recorder: SessionRecorder,
         part: StagePlan,
         llm: LLM,
+        work: Investigations,
     ) -> Report:
-        work = self.investigations
         assert recorder.stage_id and recorder.execution_id
         # A step, because the list changes while the question is answered.
-        kept = await work.step(f"{recorder.stage_id}/results", lambda: self._kept_results(parent))
+        kept = await work.step(f"{recorder.stage_id}/results", lambda: _kept_results(work, parent))
         pipeline = Pipeline(
             results=work.kept, cache=work.cache, condense_seconds=work.plan.defaults.summarization.timeout
         )
@@ -148,24 +149,25 @@ class Chats:
             step=work.step,
         )
 
-    async def _kept_results(self, parent: Session) -> Masked:
-        found = await self.investigations.kept.list(parent.results_scope, limit=MOST_LISTED)
-        # Origins were kept masked.
-        return from_store("\n".join(_listed(one) for one in reversed(found)))
-
     # Without a model
 
-    async def _searched(self, session: Session, recorder: SessionRecorder) -> Report:
+    async def _searched(self, session: Session, recorder: SessionRecorder, work: Investigations) -> Report:
         key = f"{recorder.stage_id}/search"
 
         async def search() -> Masked:
             recorder.progress("gathering_info", "Searching the kept results")
-            found = await search_results(self.investigations.kept, session.results_scope, session.alert)
+            found = await search_results(work.kept, session.results_scope, session.alert)
             answer = _search_answer(found)
             await recorder.record(key, "chat_response", answer, {"search": True, "passages": _as_json(found)})
             return answer
 
-        return Report(analysis=await self.investigations.step(key, search), status="completed")
+        return Report(analysis=await work.step(key, search), status="completed")
+
+
+async def _kept_results(work: Investigations, parent: Session) -> Masked:
+    found = await work.kept.list(parent.results_scope, limit=MOST_LISTED)
+    # Origins were kept masked.
+    return from_store("\n".join(_listed(one) for one in reversed(found)))
 
 
 def _context(parent: Session, earlier: Sequence[Session], kept: Masked) -> list[tuple[str, Masked]]:

@@ -27,7 +27,6 @@ from tersely.errors import (
     OverrideRefused,
     QueueFull,
     SessionEnded,
-    SessionNotEnded,
     StoreUnavailable,
 )
 from tersely.events import log
@@ -137,12 +136,11 @@ class AlertIntake:
                 f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not "
                 "fetched."
             )
-        override = self._accepted_override(submission, chain)
+        override = self.accepted_override(submission.override, chain, may_add=submission.may_add)
         text = _as_text(submission.data)
         if not text.strip():
             raise InputError("data is empty: there is nothing to investigate.")
-        if check := self._checks.get(self.plan.chains[chain].kind):
-            check(chain, text)
+        self.check(chain, text)
         if idempotency_key is None and group is None:
             await self._check_queue()
         session_id = str(uuid.uuid4())
@@ -169,7 +167,7 @@ class AlertIntake:
             mark_key=key,
         )
         once = IdempotencyKey(key=idempotency_key, digest=_digest(submission)) if idempotency_key is not None else None
-        created = await self._store(new, group or once)
+        created = await self.store(new, group or once)
         if not created.is_new:
             if not created.same_body:
                 raise IdempotencyConflict(
@@ -183,39 +181,13 @@ class AlertIntake:
         message = self._accepted_message(alert_type, chain, override, submission.runbook)
         return Accepted(session_id=session_id, message=message)
 
-    async def run_again(self, session_id: str, *, principal: str) -> Accepted:
-        """Investigate the alert of an ended session again, in a new session.
-
-        Raises:
-            SessionNotFound: It does not exist.
-            SessionNotEnded: It is still running.
-            InputError: Its chain is no longer configured.
-            QueueFull: Too many sessions are pending.
-            StoreUnavailable: It was not accepted; send it again.
+    def check(self, chain: str, text: str) -> None:
         """
-        async with self._database.reading() as db:
-            old = await rows.find(db, session_id)
-        if not old.has_ended:
-            raise SessionNotEnded(session_id, old.status)
-        alert_type, chain = self.plan.chain_for(old.alert_type)
-        new = NewSession(
-            id=str(uuid.uuid4()),
-            scope=principal,
-            kind=self.plan.chains[chain].kind,
-            alert_type=alert_type,
-            chain=chain,
-            title=old.title,
-            alert=old.alert,
-            runbook=old.runbook,
-            override=old.override,
-            fingerprint=old.fingerprint or "",
-            encoding=old.encoding,
-            # The marks in the alert verify under its key only.
-            mark_key=old.mark_key,
-        )
-        await self._store(new, None)
-        await self.queue(new.id)
-        return Accepted(session_id=new.id, message=f"The alert of session {session_id} is queued again.")
+        Raises:
+            InputError: Sessions of this chain cannot work on an alert with this text.
+        """
+        if check := self._checks.get(self.plan.chains[chain].kind):
+            check(chain, text)
 
     async def queue(self, session_id: str) -> None:
         """Hand a stored session to the workers."""
@@ -235,7 +207,7 @@ class AlertIntake:
         if pending >= self._max_pending:
             raise _queue_full(pending)
 
-    async def _store(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
+    async def store(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
         """Store and publish a new session; a conflict of two transactions or a lost connection is retried."""
         began = anyio.current_time()
         for pause in (0.05, 0.2, None):
@@ -303,17 +275,20 @@ class AlertIntake:
             await rows.delete(db, session_id)
         await self._engine.delete([session_id, *questions])
 
-    def _accepted_override(self, submission: Submission, chain: str) -> AcceptedOverride | None:
+    def accepted_override(self, override: Override | None, chain: str, *, may_add: bool) -> AcceptedOverride | None:
         """
+        Args:
+            may_add: Whether its sender may choose what the chain does not use.
+
         Raises:
             OverrideRefused: It names what does not exist, or what this alert may not use.
         """
-        override, policy = submission.override, self.plan.chains[chain].override
+        policy = self.plan.chains[chain].override
         if override is None:
             return None
         if policy == "none":
             raise OverrideRefused([("mcp", f"Alerts of the chain {chain!r} cannot choose servers or tools.")])
-        narrows = policy == "narrow" or not submission.may_add
+        narrows = policy == "narrow" or not may_add
         wrong = overrides.mistakes(override, self.servers)
         if narrows and not wrong:
             used = {name for part in self.plan.parts(chain, None) for name in part.servers}

@@ -39,12 +39,14 @@ class Investigations:
     kept: KeptResults
     cache: SummaryCache
     step: Step
+    earlier: tuple[tuple[str, Masked], ...] = ()
+    """Stages that an earlier session did, and their analyses."""
 
     async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         override = overrides.of_session(session.override, self.registry.connections)
         parts = self.plan.parts(session.chain, override)
         stages = await recorder.plan([part.stage.name for part in parts])
-        earlier: list[tuple[str, Masked]] = []
+        earlier = list(self.earlier)
         missing: dict[str, str] = {}
         for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
             execution_id = rows.derived_id(session.id, f"execution/{position}")

@@ -320,3 +320,34 @@ def _record(row: Any) -> StoredInteraction:
         created_at=row.created_at,
         parent_id=parent_id,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolTotals:
+    """The calls of one tool in one session."""
+
+    calls: int = 0
+    errors: int = 0
+    tokens: int = 0
+    """Of the results, before they were condensed."""
+
+    milliseconds: int = 0
+
+
+async def tool_totals(db: AsyncConnection, session_id: str) -> dict[str, ToolTotals]:
+    """The calls of a session's tools, by `server.tool`."""
+    question = sa.select(interactions.c.request, interactions.c.response, interactions.c.duration_ms).where(
+        interactions.c.session_id == storable(session_id), interactions.c.interaction_type == "mcp"
+    )
+    totals: dict[str, ToolTotals] = {}
+    for row in await db.execute(question):
+        request, response = json.loads(row.request), json.loads(row.response)
+        name = f"{request.get('server', '')}.{request.get('tool', '')}".strip(".")
+        so_far = totals.get(name, ToolTotals())
+        totals[name] = ToolTotals(
+            calls=so_far.calls + 1,
+            errors=so_far.errors + bool(response.get("is_error")),
+            tokens=so_far.tokens + int(response.get("tokens") or 0),
+            milliseconds=so_far.milliseconds + row.duration_ms,
+        )
+    return totals

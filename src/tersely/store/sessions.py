@@ -233,6 +233,12 @@ async def resolve(db: AsyncConnection, session_id: str, *, now: datetime) -> boo
     return (await db.execute(change.values(resolved_at=first))).rowcount > 0
 
 
+async def reruns_of(db: AsyncConnection, session_id: str) -> list[str]:
+    """The sessions that ran this one again, in order."""
+    question = sa.select(sessions.c.id).where(sessions.c.origin_id == storable(session_id))
+    return list(await db.scalars(question.order_by(sessions.c.created_at)))
+
+
 _question = sessions.alias("question")
 _HAS_OPEN_QUESTION = (
     sa.select(1)

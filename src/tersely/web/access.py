@@ -50,6 +50,7 @@ ROUTES: dict[str, Access] = {
     "reopen_session": Access(("submit",), audit="reopen"),
     # What was found.
     "read_chat": Access(("read",)),
+    "compare_two_sessions": Access(("read",)),
     "list_sessions": Access(("read",)),
     "read_session": Access(("read",)),
     "read_status": Access(("read",)),

@@ -22,6 +22,7 @@ from tersely.web.metrics import metrics_routes
 from tersely.web.middleware import AccessMiddleware, AllowedHosts
 from tersely.web.pages import DASHBOARD, page_routes, serve_dashboard
 from tersely.web.problems import add_error_handlers
+from tersely.web.rerun import rerun_routes
 from tersely.web.results import result_routes
 from tersely.web.sessions import session_routes
 from tersely.web.system import system_routes
@@ -77,6 +78,7 @@ def build_web_app(
         session_routes(deps),
         chat_routes(deps),
         triage_routes(deps),
+        rerun_routes(deps),
         result_routes(deps),
         system_routes(deps, authenticator),
         live_routes(viewers),

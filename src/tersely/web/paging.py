@@ -108,4 +108,11 @@ def _session_id(
     return parsed
 
 
+def _other_id(
+    other_id: Annotated[str, Path(description="Another session's id.", json_schema_extra={"format": "uuid"})],
+) -> str:
+    return _session_id(other_id)
+
+
 SessionId = Annotated[str, Depends(_session_id)]
+OtherSessionId = Annotated[str, Depends(_other_id)]

@@ -191,6 +191,22 @@ class AcceptedOut(_ResponseBody):
     message: str
 
 
+class RerunIn(_RequestBody):
+    """What to change when a session is run again; nothing by default."""
+
+    llm_provider: Annotated[str | None, Field(max_length=200)] = None
+    """Another provider of `llm_providers`, for all stages."""
+
+    chain: Annotated[str | None, Field(max_length=200)] = None
+    """Another chain."""
+
+    mcp: Override | None = None
+    """Servers and tools as in an alert, instead of the first run's."""
+
+    from_stage: Annotated[str | None, Field(max_length=200)] = None
+    """Begin with this stage; the analyses of those before it are taken over."""
+
+
 class QuestionIn(_RequestBody):
     question: Annotated[str, Field(max_length=LONGEST_QUESTION)]
     """The follow-up question, in plain words."""
@@ -403,6 +419,9 @@ class SessionOut(_ResponseBody):
     last_seq: int
     """Last sequence number of the event log; subscribe with the `last_seq` you have seen."""
 
+    origin_id: str | None
+    """The session that this one runs again, which may have been deleted since."""
+
 
 class QuestionOut(_ResponseBody):
     """A follow-up question and its answer."""
@@ -482,7 +501,87 @@ class SessionDetailOut(SessionOut):
     analysis: str
     verdict: VerdictOut | None
     seen_before: SeenBeforeOut
+    changes: dict[str, Any] | None
+    """What was changed when it was run again: `llm_provider`, `from_stage`."""
+
+    reruns: list[str]
+    """The sessions that ran this one again, in order."""
+
+    parent_id: str | None
+    """Of a follow-up question: the session it is about."""
+
+    questions: int
+    """Follow-up questions about it."""
+
     stages: list[StageOut]
+
+
+class ComparedSessionOut(_ResponseBody):
+    id: str
+    title: str
+    status: SessionStatus
+    reason: str
+    alert_type: str
+    chain: str
+    models: list[str]
+    """Of its agents; `survey` for an agent without a model."""
+
+    created_at: Moment
+    duration_seconds: float | None
+    verdict: VerdictOut | None
+    analysis: str
+    usage: UsageOut
+    tokens: TokensOut
+    origin_id: str | None
+
+
+class ComparedStageSide(_ResponseBody):
+    status: str
+    duration_seconds: float | None
+    agents: list[str]
+    models: list[str]
+
+
+class ComparedStageOut(_ResponseBody):
+    name: str
+    sessions: list[ComparedStageSide | None]
+    """Of the first and of the second session; null where it has no such stage."""
+
+
+class ComparedToolSide(_ResponseBody):
+    calls: int
+    errors: int
+    result_tokens: int
+    """Of its results, before they were condensed."""
+
+    duration_ms: int
+
+
+class ComparedToolOut(_ResponseBody):
+    name: str
+    """`server.tool`"""
+
+    sessions: list[ComparedToolSide]
+
+
+class ComparedEvidenceOut(_ResponseBody):
+    both: list[CitationOut]
+    """Quotations of both verdicts, as the first cites them."""
+
+    only_first: list[CitationOut]
+    only_second: list[CitationOut]
+
+
+class ComparisonOut(_ResponseBody):
+    """Two sessions side by side; lists of two are in the order of the path."""
+
+    sessions: list[ComparedSessionOut]
+    same_cause: bool
+    """Whether both verdicts name a cause, and in the same words."""
+
+    evidence: ComparedEvidenceOut
+    stages: list[ComparedStageOut]
+    tools: list[ComparedToolOut]
 
 
 class SessionStatusOut(_ResponseBody):

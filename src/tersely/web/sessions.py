@@ -6,7 +6,6 @@ they were stored, which is also what the WebSocket sends.
 
 import json
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -14,6 +13,7 @@ from fastapi import APIRouter, Query, Response
 from starlette.responses import StreamingResponse
 
 from tersely.errors import InputError, ResultExpired, ResultNotFound, SessionNotFound
+from tersely.sessions.rerun import TAKEN_OVER
 from tersely.store import events, history, interactions, listing, stages, timeline
 from tersely.store import sessions as rows
 from tersely.store.database import Connection, Database
@@ -42,7 +42,6 @@ from tersely.web.problems import ApiError
 from tersely.web.results import result_fields, session_scope
 from tersely.web.schemas import (
     ERRORS,
-    AcceptedOut,
     CancelOut,
     CursorPage,
     EarlierSessionOut,
@@ -194,17 +193,10 @@ def session_routes(deps: WebDependencies) -> APIRouter:
     @router.post("/sessions/{session_id}/cancel")
     async def cancel_session(session_id: SessionId, principal: Principal = Caller) -> CancelOut:
         """Cancel a pending or running session. Its findings so far are kept."""
-        await _check_author(database, session_id, principal, "cancel this session")
+        await check_author(database, session_id, principal, "cancel this session")
         status = await deps.intake.cancel(session_id, by=principal.name)
         message = "The session is stopping." if status == "cancelling" else "The session is cancelled."
         return CancelOut.model_validate({"session_id": session_id, "status": status, "message": message})
-
-    @router.post("/sessions/{session_id}/again", status_code=202)
-    async def run_session_again(session_id: SessionId, principal: Principal = Caller) -> AcceptedOut:
-        """Investigate the alert of an ended session again, in a new session."""
-        await _check_author(database, session_id, principal, "run this session again")
-        accepted = await deps.intake.run_again(session_id, principal=principal.name)
-        return AcceptedOut.model_validate(asdict(accepted))
 
     @router.delete("/sessions/{session_id}", status_code=204, response_class=Response)
     async def delete_session(session_id: SessionId) -> Response:
@@ -215,7 +207,11 @@ def session_routes(deps: WebDependencies) -> APIRouter:
     return router
 
 
-async def _check_author(database: Database, session_id: str, principal: Principal, what: str) -> None:
+async def check_author(database: Database, session_id: str, principal: Principal, what: str) -> None:
+    """
+    Raises:
+        ApiError: The sender is neither the session's author nor an administrator.
+    """
     if not principal.has_scope("admin"):
         async with database.reading() as db:
             author = (await rows.find(db, session_id)).scope
@@ -246,7 +242,9 @@ def _trace_position(cursor: str | None) -> tuple[datetime, str] | None:
         raise bad_cursor() from None
 
 
-def session_fields(session: Session, stage: Stage | None, count: int, triage: Triage) -> dict[str, Any]:
+def session_fields(
+    session: Session, stage: Stage | None = None, count: int = 0, triage: Triage = UNTOUCHED
+) -> dict[str, Any]:
     """The fields of a session in lists."""
     price = session.price_micros
     saved = max(0, session.tokens_before - session.tokens_after)
@@ -265,6 +263,7 @@ def session_fields(session: Session, stage: Stage | None, count: int, triage: Tr
                 "ended_at",
                 "attempt",
                 "last_seq",
+                "origin_id",
             )
         },
         "author": session.scope,
@@ -292,7 +291,7 @@ def session_fields(session: Session, stage: Stage | None, count: int, triage: Tr
 
 def question_fields(question: Session) -> dict[str, Any]:
     """The fields of a question and its answer."""
-    fields = session_fields(question, None, 0)
+    fields = session_fields(question)
     shared = ("status", "reason", "author", "created_at", "started_at", "ended_at", "usage", "tokens", "last_seq")
     return {
         "chat_id": question.id,
@@ -320,6 +319,10 @@ async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
         analysis=session.analysis,
+        changes=_changes(session),
+        reruns=await rows.reruns_of(db, session_id),
+        parent_id=session.parent_id,
+        questions=len(await rows.questions_of(db, [session_id])),
         stages=[_stage(stage, [one for one in executions if one.stage_id == stage.id]) for stage in planned],
     )
 
@@ -337,6 +340,12 @@ async def _seen_before(db: Connection, session: Session) -> SeenBeforeOut:
         for one in seen.latest
     ]
     return SeenBeforeOut(count=seen.count, sessions=earlier)
+
+
+def _changes(session: Session) -> dict[str, Any] | None:
+    """What was changed when the session was run again, without the texts that it took over."""
+    changes = {name: value for name, value in (session.changes or {}).items() if name != TAKEN_OVER}
+    return changes or None
 
 
 def _stage(stage: Stage, executions: Sequence[Execution]) -> StageOut:
