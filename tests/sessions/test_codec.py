@@ -28,6 +28,8 @@ ADDED_SINCE = {
     "verdict_action",
     "citation",
     "error.sign_in_failed",
+    "report",
+    "error.over_budget",
 }
 
 

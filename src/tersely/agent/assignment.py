@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from tersely.agent.budget import WorkBudget
 from tersely.agent.options import AgentOptions
 from tersely.agent.verdict import Verdict
 from tersely.condensing.prompt_files import Prompt
@@ -26,7 +27,18 @@ class Assignment:
     alert_type: str
     runbook: Masked
     earlier: Sequence[tuple[str, Masked]] = ()
-    """Stage and analysis of each earlier stage."""
+    """Name and analysis of each earlier stage."""
+
+    earlier_are: Literal["stage", "agent"] = "stage"
+    """What the analyses in `earlier` are of."""
+
+    known_results: Mapping[str, str] = field(default_factory=dict)
+    """Handle and source of results that others fetched; they can be read and quoted."""
+
+    step_prefix: str = ""
+    """Prefix of the names of its steps, unique in the session; if empty, the stage's id."""
+
+    budget: WorkBudget | None = None
 
     servers: tuple[str, ...]
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -53,6 +65,10 @@ class Assignment:
     question: Prompt | None = None
     closing: Prompt | None = None
     """Prompts that replace the default ones, for work other than alerts; they may omit placeholders."""
+
+    @property
+    def prefix(self) -> str:
+        return self.step_prefix or self.stage_id
 
     @property
     def scope(self) -> str:

@@ -60,7 +60,7 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
         return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
 
     others = [
-        f"What the stage {stage!r} found:\n{part('analysis', analysis, window // 8)}"
+        f"What the {assignment.earlier_are} {stage!r} found:\n{part('analysis', analysis, window // 8)}"
         for stage, analysis in assignment.earlier
         if analysis.strip()
     ]
@@ -108,7 +108,7 @@ def _servers(assignment: Assignment, registry: ToolRegistry) -> str:
 
 def _fence(assignment: Assignment) -> Fence:
     """A fence whose nonce is unpredictable from outside and identical on replay."""
-    seed = "\0".join((assignment.session_id, assignment.stage_id, assignment.alert, assignment.runbook))
+    seed = "\0".join((assignment.session_id, assignment.prefix, assignment.alert, assignment.runbook))
     return Fence(hmac.new(assignment.key or b"", seed.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16])
 
 

@@ -24,6 +24,7 @@ import anyio
 from tersely.agent.arguments import fit, read_arguments
 from tersely.agent.asking import MaskedStream
 from tersely.agent.assignment import Assignment
+from tersely.agent.budget import OverBudget
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
@@ -176,11 +177,30 @@ class ToolCaller:
             as_written: The call before masking, which the tool receives. None if it was lost in a restart; then the
                 call is not made unless its result is already stored, and the observation says why.
         """
-        called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call", room))
-        observation = called.whole
-        if observation is None:
-            observation = await step(f"{prefix}/condense", lambda: self._condensed(call, called, prefix, intent, room))
+        try:
+            called = await step(f"{prefix}/call", lambda: self._called(call, as_written, f"{prefix}/call", room))
+            observation = called.whole
+            if observation is None:
+                observation = await step(
+                    f"{prefix}/condense", lambda: self._condensed(call, called, prefix, intent, room)
+                )
+        except OverBudget as problem:
+            return self._cut_off(call, problem)
         return ToolCallResult(observation=observation, arguments=called.fetched.arguments, remark=called.remark)
+
+    def _cut_off(self, call: ToolCall, problem: OverBudget) -> ToolCallResult:
+        server, name = _guessed(call.name)
+        observation = Observation(
+            call_id=call.id,
+            server=server,
+            tool=name,
+            text=admit_words(f"This call was cut off. {problem}", self.masker),
+            status="passthrough",
+            tokens_before=0,
+            tokens_after=0,
+            is_error=True,
+        )
+        return ToolCallResult(observation=observation, arguments={})
 
     # The first step
 

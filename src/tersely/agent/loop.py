@@ -13,11 +13,13 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
 from tersely.agent.asking import ModelCaller, Turn
 from tersely.agent.assignment import Assignment, Report
+from tersely.agent.budget import OverBudget, within_budget
 from tersely.agent.calls import DISPLAY_TOKENS, ToolCaller, ToolCallResult
 from tersely.agent.controller import Controller, Decision
 from tersely.agent.conversation import Conversation, Reply, flattened
@@ -123,7 +125,16 @@ async def investigate(
     if llm is None:
         return await survey(caller, step=step)
     controller: Controller = ReAct() if assignment.agent.controller == "react" else FunctionCalling()
-    return await _Investigation(assignment, llm, caller, controller, recorder, step).run()
+    return await _Investigation(
+        assignment,
+        llm,
+        caller,
+        controller,
+        recorder,
+        step=within_budget(step, assignment.budget),
+        last_step=within_budget(step, assignment.budget, share=1.0),
+        whole_step=step,
+    ).run()
 
 
 @dataclass
@@ -134,6 +145,12 @@ class _Investigation:
     controller: Controller
     recorder: Recorder
     step: Step
+    last_step: Step
+    """For the conclusion and the verdict, for which a part of the time is reserved."""
+
+    whole_step: Step
+    """For work of our own that is never cut off."""
+
     repetitions: int = 0
     useless: int = 0
     spent: int = 0
@@ -160,7 +177,10 @@ class _Investigation:
         )
         self.conversation = await run_in_thread(self._begun)
         for iteration in range(1, assignment.max_iterations + 1):
-            turn = await self._turn(iteration)
+            try:
+                turn = await self._turn(iteration)
+            except OverBudget as problem:
+                return await self._cut_off(str(problem))
             self.spent += turn.tokens
             if turn.problem:
                 return Report(analysis=NOTHING, status="failed", reason=turn.problem)
@@ -203,7 +223,7 @@ class _Investigation:
         """Get one answer; a conversation that the provider rejects as too long is shortened and sent again."""
         turn = Turn()
         for attempt in range(MOST_TRIES):
-            name = f"{self.assignment.stage_id}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
+            name = f"{self.assignment.prefix}/{iteration}/model" + (f"/{attempt + 1}" if attempt else "")
             specs = self._specs()
             try:
                 messages = await run_in_thread(self._fitting, self._room(specs))
@@ -213,6 +233,8 @@ class _Investigation:
             async def asked(
                 name: str = name, specs: Sequence[ToolSpec] = specs, messages: Sequence[Message] = messages
             ) -> Turn:
+                if (budget := self.assignment.budget) and (used_up := budget.used_up()):
+                    raise OverBudget(used_up)
                 self.recorder.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
                 return await self.model_caller.call(
                     messages,
@@ -287,7 +309,7 @@ class _Investigation:
     # Calling
 
     async def _work(self, turn: Turn, decision: Decision, iteration: int) -> None:
-        prefix = f"{self.assignment.stage_id}/{iteration}"
+        prefix = f"{self.assignment.prefix}/{iteration}"
         written = self._as_written(turn, decision, iteration)
         intent = Intent(
             looking_for=turn.text[-1000:].strip(),
@@ -324,7 +346,7 @@ class _Investigation:
         if not turn.is_altered:
             return decision.calls
         for name, written in reversed(self.model_caller.as_written.items()):
-            if name.startswith(f"{self.assignment.stage_id}/{iteration}/model"):
+            if name.startswith(f"{self.assignment.prefix}/{iteration}/model"):
                 calls = self.controller.read(written).calls
                 if len(calls) == len(decision.calls):
                     return calls
@@ -385,6 +407,19 @@ class _Investigation:
 
     # Ending
 
+    async def _cut_off(self, why: str) -> Report:
+        """Conclude because a budget is used up, and say so in the timeline and the analysis."""
+        name = f"{self.assignment.prefix}/budget"
+        said = admit_words(f"The investigation was cut off. {why}", self.model_caller.masker)
+        await self.recorder.record(name, "notice", said, {"budget": why})
+        try:
+            report = await self._conclude(why)
+        except OverBudget:
+            findings = self._findings("")
+            status: Literal["completed", "failed"] = "completed" if findings else "failed"
+            report = Report(analysis=findings, status=status, reason=why)
+        return replace(report, analysis=report.analysis.derive(f"{report.analysis}\n\n{said}".strip()))
+
     async def _conclude(self, why: str) -> Report:
         """Ask for a final answer, stating why the investigation ends here.
 
@@ -433,19 +468,19 @@ class _Investigation:
         tools: Sequence[ToolSpec],
         native: NativeTools | None = None,
     ) -> Turn:
-        name = f"{self.assignment.stage_id}/conclude/model{suffix}"
+        name = f"{self.assignment.prefix}/conclude/model{suffix}"
 
         async def asked() -> Turn:
             self.recorder.progress("concluding", why)
             return await self.model_caller.call(messages, key=name, tools=tools, native=native, kind="final_analysis")
 
-        return await self.step(name, asked)
+        return await self.last_step(name, asked)
 
     # The verdict
 
     async def _verdict(self, analysis: Masked) -> Verdict:
         """Ask for the result in fields, once more if the answer cannot be read; else take the analysis' beginning."""
-        prefix = f"{self.assignment.stage_id}/verdict"
+        prefix = f"{self.assignment.prefix}/verdict"
         asked = Message("user", self.model_caller.masker.mask(VERDICT.fill()))
         said = Message("assistant", analysis)
         stated: StatedVerdict | None = None
@@ -460,7 +495,10 @@ class _Investigation:
                 messages = await run_in_thread(self._fitting, room)
             except LLMTooLong:
                 break
-            turn = await self._stating(f"{prefix}/model/{attempt}", messages, extra, specs)
+            try:
+                turn = await self._stating(f"{prefix}/model/{attempt}", messages, extra, specs)
+            except OverBudget:
+                break
             if turn.problem:
                 break
             try:
@@ -468,7 +506,7 @@ class _Investigation:
                 break
             except InputError as problem:
                 complaint = str(problem)
-        return await self.step(prefix, lambda: self._checked(prefix, stated, analysis))
+        return await self.whole_step(prefix, lambda: self._checked(prefix, stated, analysis))
 
     async def _stating(
         self, name: str, messages: Sequence[Message], extra: Sequence[Message], specs: Sequence[ToolSpec]
@@ -481,7 +519,7 @@ class _Investigation:
             self.recorder.progress("concluding", "Stating the verdict")
             return await self.model_caller.call(sent, key=name, tools=specs, native=native, kind="executive_summary")
 
-        return await self.step(name, asked)
+        return await self.last_step(name, asked)
 
     async def _checked(self, name: str, stated: StatedVerdict | None, analysis: Masked) -> Verdict:
         """The verdict with its quotations looked up in the results that this agent saw."""
@@ -490,6 +528,7 @@ class _Investigation:
             await self.recorder.record(name, "notice", NO_VERDICT)
         else:
             seen = {one.handle: f"{one.server}.{one.tool}" for ran in self.ran.values() for one in ran if one.handle}
+            seen = {**seen, **self.assignment.known_results}
             results: dict[str, tuple[str, str]] = {}
             for handle, source in seen.items():
                 with suppress(ResultNotFound, ResultExpired):

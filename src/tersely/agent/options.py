@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from tersely.agent.budget_options import BudgetOptions
 from tersely.llm.providers import NativeTools
 
 _CONFIG = ConfigDict(
@@ -41,3 +42,5 @@ class AgentOptions(BaseModel):
 
     native_tools: NativeTools = NativeTools()
     """The provider's own tools that it may use; unset ones are taken from the provider's entry."""
+
+    budget: BudgetOptions = BudgetOptions()

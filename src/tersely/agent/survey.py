@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from tersely.agent.assignment import Report
+from tersely.agent.budget import OverBudget, within_budget
 from tersely.agent.calls import ToolCaller, ToolCallResult
 from tersely.agent.evidence import Evidence, EvidenceReading, read_result
 from tersely.agent.ordered_gather import ordered_gather
@@ -29,6 +30,7 @@ from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.llm.messages import ToolCall
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import Tool
+from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Intent
 
 MOST_CALLS = 14
@@ -81,6 +83,9 @@ class SurveyPlan:
 class _Survey:
     caller: ToolCaller
     step: Step
+    whole_step: Step
+    """For work that is never cut off by a budget."""
+
     subject: Subject
     sources: list[EvidenceSource] = field(default_factory=list)
     found: list[tuple[EvidenceSource, Evidence]] = field(default_factory=list)
@@ -94,11 +99,16 @@ class _Survey:
 
     @property
     def prefix(self) -> str:
-        return f"{self.caller.assignment.stage_id}/survey"
+        return f"{self.caller.assignment.prefix}/survey"
 
     async def run(self) -> Report:
+        cut_off = ""
         for number in range(1, ROUNDS + 1):
-            planned = await self.step(f"{self.prefix}/{number}/plan", lambda number=number: self._planned(number))  # type: ignore[misc]
+            try:
+                planned = await self.step(f"{self.prefix}/{number}/plan", lambda number=number: self._planned(number))  # type: ignore[misc]
+            except OverBudget as problem:
+                cut_off = str(problem)
+                break
             plans = [
                 _PlannedCall(tool=tool, arguments=json.loads(arguments), is_reference=is_reference)
                 for tool, arguments, is_reference in planned.calls
@@ -108,15 +118,15 @@ class _Survey:
                 break
             for start in range(0, len(plans), AT_ONCE):
                 await self._call_all(plans[start : start + AT_ONCE], f"{self.prefix}/{number}/{start}")
-        analysis = await self.step(f"{self.prefix}/report", self._reported)
-        verdict = await self.step(f"{self.prefix}/verdict", self._verdict)
+        analysis = await self.whole_step(f"{self.prefix}/report", lambda: self._reported(cut_off))
+        verdict = await self.whole_step(f"{self.prefix}/verdict", self._verdict)
         if not self.sources:
             return Report(
                 analysis=analysis,
                 status="failed",
-                reason="No tool that declares itself read-only can be called for this alert.",
+                reason=cut_off or "No tool that declares itself read-only can be called for this alert.",
             )
-        return Report(analysis=analysis, status="completed", verdict=verdict)
+        return Report(analysis=analysis, status="completed", reason=cut_off, verdict=verdict)
 
     # Planning
 
@@ -232,7 +242,10 @@ class _Survey:
             call = ToolCall(f"survey_{number}", plan.tool, json.dumps(plan.arguments))
             name = f"{prefix}/{number}"
             result = await self.caller.call(call, prefix=name, step=in_turn, intent=intent, as_written=call)
-            reading = await in_turn(f"{name}/read", lambda: self._read(result, plan))
+            try:
+                reading = await in_turn(f"{name}/read", lambda: self._read(result, plan))
+            except OverBudget:
+                reading = EvidenceReading()
             return result, reading
 
         works = [
@@ -275,7 +288,7 @@ class _Survey:
 
     # Reporting
 
-    async def _reported(self) -> Masked:
+    async def _reported(self, cut_off: str) -> Masked:
         self.caller.recorder.progress("concluding", "Ranking the evidence")
         ranked = await run_in_thread(self._ranker().rank, self.found)
         unreachable = [
@@ -285,8 +298,11 @@ class _Survey:
         ]
         # Only quotations of masked results and fixed phrases.
         analysis = self.caller.assignment.alert.derive(
-            report(self.subject, ranked, self.sources, unreachable=unreachable)
+            report(self.subject, ranked, self.sources, unreachable=unreachable, cut_off=cut_off)
         )
+        if cut_off:
+            said = admit_words(f"The investigation was cut off. {cut_off}", self.caller.masker)
+            await self.caller.recorder.record(f"{self.prefix}/report", "notice", said, {"budget": cut_off})
         await self.caller.recorder.record(
             f"{self.prefix}/report", "final_analysis", analysis, {"model": "", "provider": "survey"}
         )
@@ -306,4 +322,4 @@ def _is_reference(tool: Tool) -> bool:
 async def survey(caller: ToolCaller, *, step: Step) -> Report:
     """Investigate an alert without a model and report the most likely cause."""
     subject = await run_cpu(subject_of, caller.assignment.alert)
-    return await _Survey(caller, step, subject).run()
+    return await _Survey(caller, within_budget(step, caller.assignment.budget), step, subject).run()

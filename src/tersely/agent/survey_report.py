@@ -18,6 +18,7 @@ def report(
     sources: Sequence[EvidenceSource],
     *,
     unreachable: Sequence[str] = (),
+    cut_off: str = "",
 ) -> str:
     """Write the report in markdown, the most likely cause first."""
     chosen = chosen_evidence(ranked)
@@ -31,6 +32,8 @@ def report(
     lines += ["", "## Tool calls", *(_call_line(source) for source in sources)]
     if unreachable:
         lines += ["", f"Servers that could not be reached: {', '.join(unreachable)}."]
+    if cut_off:
+        lines += ["", f"The investigation was cut off. {cut_off}"]
     lines += [
         "",
         "## Method",

@@ -46,7 +46,7 @@ class Toolbox:
         """From the first turn on, so that the list never changes; none for an agent without servers, as nothing is
         kept for it, and some models cannot combine declared tools with native ones.
         """
-        return (READ_RESULT,) if self.assignment.servers else ()
+        return (READ_RESULT,) if self.assignment.servers or self.assignment.known_results else ()
 
     def specs(self) -> list[ToolSpec]:
         """All callable tools, as declared to the model."""

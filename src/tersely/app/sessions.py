@@ -132,7 +132,7 @@ async def sessions_app(
             name=suspects_worker or new_worker_name(),
         )
         investigations = Investigations(
-            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step
+            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step, fork=worker.fork
         )
         works["investigation"] = reruns = Reruns(investigations=investigations)
         works[CHAT] = Chats(reruns=reruns, options=settings.chat, database=database)

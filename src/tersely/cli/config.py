@@ -173,7 +173,7 @@ def _overview(settings: Settings, gathered: SettingsTree) -> Iterator[tuple[str,
     yield "Agents", agents
     chains = []
     for name, chain in settings.chains.items():
-        stages = " → ".join(f"{stage.name} ({stage.agent})" for stage in chain.stages)
+        stages = " → ".join(f"{stage.name} ({', '.join(name for name, _ in stage.team())})" for stage in chain.stages)
         chains.append((name, f"{', '.join(chain.alert_types)}: {stages}"))
     yield "Chains", chains
     if left_out := _left_out_native_tools(settings):

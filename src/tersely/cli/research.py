@@ -155,7 +155,7 @@ def _research_settings(settings: Settings, data: dict[str, Any], mcp_config: Pat
         )
     names = tuple(name for name, options in servers.items() if not options.disabled)
     chosen = next((chain for chain in settings.chains.values() if chain.kind == "research"), None)
-    agent = settings.agents.get(chosen.stages[0].agent if chosen else "researcher") or AgentOptions()
+    agent = settings.agents.get(chosen.stages[0].team()[0][1].name if chosen else "researcher") or AgentOptions()
     if mcp_config or not agent.mcp_servers:
         agent = agent.model_copy(update={"mcp_servers": names})
     chain = ChainOptions(alert_types=(CHAIN,), kind="research", stages=(StageOptions(name=CHAIN, agent="researcher"),))

@@ -72,9 +72,16 @@ class SessionRecorder:
         self._clock = clock
         self._on_point = on_point
         self._shared = _Shared()
+        self._on_exchange: Callable[[Interaction], None] = lambda record: None
 
-    def within(self, stage_id: str, execution_id: str) -> "SessionRecorder":
-        """A recorder for one agent's execution in one stage."""
+    def within(
+        self, stage_id: str, execution_id: str | None, on_exchange: Callable[[Interaction], None] = lambda record: None
+    ) -> "SessionRecorder":
+        """A recorder for one agent's execution in one stage.
+
+        Args:
+            on_exchange: Called with each exchange with a model that is recorded here.
+        """
         inner = SessionRecorder(
             self._database,
             self._bus,
@@ -86,7 +93,21 @@ class SessionRecorder:
             on_point=self._on_point,
         )
         inner._shared = self._shared
+        inner._on_exchange = on_exchange
         return inner
+
+    async def spent(self) -> tuple[int, datetime]:
+        """Tokens of models and the beginning: of this recorder's execution, else of its stage, else of the session."""
+
+        async def ask(db: Connection) -> tuple[int, datetime | None]:
+            tokens = await interactions.tokens_of(db, self.session_id, self.stage_id, self.execution_id)
+            return tokens, await stages.began(db, self.session_id, self.stage_id, self.execution_id)
+
+        tokens, began = await self._write(ask)
+        return tokens, began or self._clock()
+
+    def now(self) -> datetime:
+        return self._clock()
 
     def release(self) -> None:
         """Write nothing from now on: another worker resumes the session, with its streaming events."""
@@ -148,6 +169,7 @@ class SessionRecorder:
         """
         counts = self._shared.exchanges
         counts[step] += 1
+        self._on_exchange(record)
         return await self._add_interaction(f"{step}/{self.attempt}/{counts[step]}", record)
 
     async def _add_interaction(self, step: str, record: Interaction) -> str:

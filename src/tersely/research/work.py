@@ -185,7 +185,7 @@ class _Research:
         assert recorder.stage_id
         await recorder.stage_status(recorder.stage_id, "in_progress")
         await recorder.execution_began(
-            agent=self.part.stage.agent,
+            agent=self.part.name,
             controller=controller or (self.part.agent.controller if self.llm else "search"),
             provider=self.llm.provider if self.llm else "",
             model=self.llm.model if self.llm else "",
@@ -199,7 +199,7 @@ class _Research:
             execution_id=recorder.execution_id,
             stage=stage,
             task=f"Research this topic: {task}",
-            agent_name=self.part.stage.agent,
+            agent_name=self.part.name,
             agent=self.part.agent,
             alert=from_store(self.request.subject),
             alert_type=self.session.alert_type,

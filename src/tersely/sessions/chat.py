@@ -85,7 +85,7 @@ class Chats:
         part = work.plan.parts(session.chain, override)[-1]
         llm = work.models.of(part.providers)
         await recorder.execution_began(
-            agent=part.stage.agent,
+            agent=part.name,
             controller=part.agent.controller if llm else "search",
             provider=llm.provider if llm else "",
             model=llm.model if llm else "",
@@ -123,7 +123,7 @@ class Chats:
                 execution_id=recorder.execution_id,
                 stage=STAGE,
                 task=session.alert,
-                agent_name=part.stage.agent,
+                agent_name=part.name,
                 agent=part.agent,
                 alert=from_store(parent.alert),
                 alert_type=parent.alert_type,

@@ -16,10 +16,12 @@ schema in the database.
 """
 
 import asyncio
+import json
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -28,11 +30,11 @@ import anyio.to_thread
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, Serializer, SetWorkflowID
 from dbos import error as dbos_errors
-from dbos._context import snapshot_step_context
+from dbos._context import DBOSContext, get_local_dbos_context
 from dbos._core import run_step_async
 from dbos._schemas.system_database import SystemSchema
 
-from tersely.errors import LostSession, StoreUnavailable
+from tersely.errors import InputError, LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
 from tersely.store.health import reason_of
@@ -86,6 +88,55 @@ class IncompatibleStep(Exception):
         self.position = position
 
 
+BRANCH = 2**20
+"""Step numbers of a branch: branch n has those from n × BRANCH on, the session itself is branch 0."""
+
+MOST_BRANCHES = 2_000
+FORK = "/fork"
+"""How the name of a step ends that stores the numbers of new branches."""
+
+
+@dataclass
+class Branch:
+    """Concurrent work of a session with step numbers of its own: its steps are found again in whatever order the steps
+    of other branches begin.
+    """
+
+    number: int
+    taken: int = 0
+
+    def next_position(self) -> int:
+        self.taken += 1
+        return self.number * BRANCH + self.taken
+
+
+def dependent_steps(position: int, forks: Mapping[int, Sequence[int]]) -> list[tuple[int, int]]:
+    """Ranges (first, last) of the steps that came after a step, in its branch, in the branches forked since, and in the
+    branches that wait for its own.
+
+    Args:
+        forks: For the position of each fork, the numbers of its branches.
+    """
+    ranges: list[tuple[int, int]] = []
+
+    def add(first: int) -> None:
+        branch = first // BRANCH
+        last = (branch + 1) * BRANCH - 1
+        ranges.append((first, last))
+        for fork, numbers in forks.items():
+            if first <= fork <= last:
+                for number in numbers:
+                    add(number * BRANCH)
+
+    while True:
+        add(position)
+        branch = position // BRANCH
+        parent = next((fork for fork, numbers in forks.items() if branch in numbers), None)
+        if parent is None:
+            return ranges
+        position = parent + 1
+
+
 class Interrupted(asyncio.CancelledError):
     """Leaves a workflow without ending it, so that any process can resume it. The engine stores nothing for it."""
 
@@ -95,6 +146,8 @@ class Engine:
 
     def __init__(self, dbos: DBOS) -> None:
         self._dbos = dbos
+        self._branches: dict[str, int] = {}
+        """By running session, the last branch that was numbered here."""
 
     @classmethod
     @asynccontextmanager
@@ -136,7 +189,10 @@ class Engine:
         dbos = DBOS(config=config)
 
         async def session(session_id: str) -> None:
-            await work(session_id)
+            try:
+                await work(session_id)
+            finally:
+                engine._branches.pop(session_id, None)
 
         # Crashes are counted by `sessions.worker`, which knows whether a session made progress in between.
         DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(session)
@@ -251,13 +307,15 @@ class Engine:
                 application_version=VERSION,
             )
         )
-        stale = steps.c.workflow_uuid.in_(list(session_ids)) & (steps.c.function_id >= (steps_from or 0))
 
         def change() -> int:
             with self._dbos._sys_db.engine.begin() as connection:
                 count = connection.execute(moved).rowcount
                 if count and steps_from is not None:
-                    connection.execute(sa.delete(steps).where(stale))
+                    for session_id in session_ids:
+                        ranges = dependent_steps(steps_from, self._forks(connection, session_id))
+                        stale = sa.or_(*(steps.c.function_id.between(*one) for one in ranges))
+                        connection.execute(sa.delete(steps).where(steps.c.workflow_uuid == session_id, stale))
                 return count
 
         with _translating_errors():
@@ -294,10 +352,44 @@ class Engine:
         if not await self._move([session_id], taken_from, QUEUE, steps_from=position):
             raise LostSession(f"Session {session_id} belongs to another process.")
 
-    async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    def _forks(self, connection: sa.Connection, session_id: str) -> dict[int, list[int]]:
+        """For the position of each stored fork of a session, the numbers of its branches."""
+        steps = SystemSchema.operation_outputs
+        question = sa.select(steps.c.function_id, steps.c.output).where(
+            steps.c.workflow_uuid == session_id, steps.c.function_name.like(f"%{FORK}"), steps.c.output.is_not(None)
+        )
+        return {row.function_id: json.loads(row.output) for row in connection.execute(question)}
+
+    async def new_branches(self, count: int) -> list[int]:
+        """Numbers of branches that the current workflow has not used; to be stored by a step whose name ends in `FORK`.
+
+        Raises:
+            InputError: The session has too many branches.
+        """
+        context = get_local_dbos_context()
+        assert context is not None, "a fork outside of a workflow"
+        session_id = context.workflow_id
+
+        def ask() -> int:
+            with self._dbos._sys_db.engine.begin() as connection:
+                return max((max(numbers) for numbers in self._forks(connection, session_id).values()), default=0)
+
+        with _translating_errors():
+            stored = await anyio.to_thread.run_sync(ask)
+        # Another fork may have numbers that are not stored yet.
+        last = max(stored, self._branches.get(session_id, 0))
+        if last + count > MOST_BRANCHES:
+            raise InputError(f"A session can start {MOST_BRANCHES:,} agents; these would be {last + count:,}.")
+        self._branches[session_id] = last + count
+        return list(range(last + 1, last + count + 1))
+
+    async def step(self, name: str, work: Callable[[], Awaitable[T]], branch: Branch | None = None) -> T:
         """Run a step of the current workflow and store its result, or return the stored result.
 
         While the result cannot be stored, storing is retried; the work is done once.
+
+        Args:
+            branch: The branch whose step it is; None for the session's own.
 
         Raises:
             LostSession: Another process runs the workflow, so the result was not stored.
@@ -311,8 +403,7 @@ class Engine:
             return done[0]()
 
         # One position for all attempts.
-        position = snapshot_step_context(reserve_sleep_id=False)
-        assert position is not None, "a step outside of a workflow"
+        position = _position(branch)
         pause = FIRST_PAUSE
         while True:
             try:
@@ -347,6 +438,18 @@ class Engine:
         """Start no more sessions; running ones continue."""
         for event in self._dbos.background_thread_stop_events:
             event.set()
+
+
+def _position(branch: Branch | None) -> DBOSContext:
+    """The next position of the session or the branch."""
+    context = get_local_dbos_context()
+    assert context is not None, "a step outside of a workflow"
+    own = context.function_id
+    position = context.snapshot_step_ctx(reserve_sleep_id=False)
+    if branch is not None:
+        context.function_id = own
+        position.function_id = branch.next_position()
+    return position
 
 
 async def _outcome(work: Callable[[], Awaitable[T]]) -> Callable[[], T]:

@@ -1,32 +1,78 @@
 """An investigation: the stages of a chain in order, each with the analyses of the earlier ones.
 
+Several agents of a stage work in parallel, each with a sequence of durable steps of its
+own; then a synthesis combines their results. An agent that fails fails only itself.
+
 All of it may run again after a crash: ids of rows are derived from the session and the
 stage, so repeated writes change nothing, and whatever costs money or has effects is a
 durable step of the agent's loop.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from tersely.agent.assignment import Assignment
+import anyio
+
+from tersely.agent.assignment import Assignment, Report
+from tersely.agent.budget import WorkBudget
+from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.loop import investigate
+from tersely.agent.stated_verdict import from_analysis
+from tersely.agent.synthesis import COMPARE, SYNTHESIS, AgentResult, cited_results, described, ranked
 from tersely.agent.tool_executor import Step, ToolExecutor
+from tersely.agent.verdict import Verdict, record_verdict
 from tersely.condensing.summarize.cache import SummaryCache
+from tersely.errors import LostSession, StoreUnavailable, TerselyError
 from tersely.events.recorder import SessionRecorder
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
-from tersely.masking.masked import Masked, from_store
+from tersely.masking.masked import NOTHING, Masked, from_store, own_words
 from tersely.mcp.registry import ToolRegistry
+from tersely.pipeline.admit import admit_words
 from tersely.pipeline.process import Pipeline
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
-from tersely.sessions.plan import InvestigationPlan, StagePlan
+from tersely.sessions.plan import InvestigationPlan, StagePlan, TeamPlan
 from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
+from tersely.store.interactions import Interaction
 from tersely.store.sessions import Session
+from tersely.store.stages import ExecutionKind
+
+logger = logging.getLogger(__name__)
+
+Fork = Callable[[Step, str, int], Awaitable[Sequence[Step]]]
+"""Returns step functions for concurrent work; see `Worker.fork`."""
+
+NOT_COMPARED = own_words("No model could compare the results of the agents; they were ranked by their evidence.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentExecution:
+    """One agent's work: who works where, and under which ids its steps and events are stored."""
+
+    session: Session
+    recorder: SessionRecorder
+    """The session's."""
+
+    stage_id: str
+    id: str
+    part: StagePlan
+    step: Step
+    earlier: Sequence[tuple[str, Masked]]
+    prefix: str = ""
+    """Of its steps; if empty, the stage's id."""
+
+    kind: ExecutionKind = "agent"
+    position: int = 0
+    asks_for_verdict: bool = False
+    around: WorkBudget | None = None
+    """The budget of the stage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,90 +85,136 @@ class Investigations:
     kept: KeptResults
     cache: SummaryCache
     step: Step
+    fork: Fork
     earlier: tuple[tuple[str, Masked], ...] = ()
     """Stages that an earlier session did, and their analyses."""
 
     async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
         override = overrides.of_session(session.override, self.registry.connections)
-        parts = self.plan.parts(session.chain, override)
-        stages = await recorder.plan([part.stage.name for part in parts])
+        teams = self.plan.teams(session.chain, override)
+        stages = await recorder.plan([team.stage.name for team in teams])
+        budget = await _budget("session", self.plan.budget(session.chain), recorder, None)
         earlier = list(self.earlier)
         missing: dict[str, str] = {}
-        for position, (stage_id, part) in enumerate(zip(stages, parts, strict=True)):
-            execution_id = rows.derived_id(session.id, f"execution/{position}")
-            recorder.session_progress(position, len(parts), part.stage.name)
-            is_last = position == len(parts) - 1
-            inner = recorder.within(stage_id, execution_id)
-            masker = Masker(key=session.mark_key)
-            away = await wait_for_servers(self.registry, part.servers, inner, masker, key=f"{stage_id}/servers")
-            outcome = await self._stage(session, inner, part, earlier, away, is_last=is_last)
+        outcome = SessionOutcome(status="failed", reason="The chain has no stage.")
+        for position, (stage_id, team) in enumerate(zip(stages, teams, strict=True)):
+            if earlier and budget and (used_up := await self._used_up(budget, stage_id)):
+                outcome = await self._cut_off(recorder, outcome, stages[position:], used_up)
+                break
+            recorder.session_progress(position, len(teams), team.stage.name)
+            is_last = position == len(teams) - 1
+            here = _StageWork(self, session, recorder, stage_id, position, team, earlier, is_last, budget)
+            outcome = await here.run()
             if outcome.status == "failed":
                 return outcome
-            earlier.append((part.stage.name, outcome.analysis))
-            missing |= away
+            earlier.append((team.stage.name, outcome.analysis))
+            if not is_last:
+                missing |= here.missing
         # The last stage names its own.
-        before = [name for name in missing if name not in away]
+        before = [name for name in missing if name not in here.missing]
         return replace(outcome, reason=" ".join(filter(None, (outcome.reason, without(before)))))
 
-    async def _stage(
-        self,
-        session: Session,
-        recorder: SessionRecorder,
-        part: StagePlan,
-        earlier: list[tuple[str, Masked]],
-        missing: Mapping[str, str],
-        *,
-        is_last: bool,
+    async def _used_up(self, budget: WorkBudget, stage_id: str) -> str:
+        async def ask() -> str:
+            return budget.used_up(share=1.0)
+
+        return await self.step(f"{stage_id}/budget", ask)
+
+    async def _cut_off(
+        self, recorder: SessionRecorder, outcome: SessionOutcome, stages: Sequence[str], used_up: str
     ) -> SessionOutcome:
-        assert recorder.stage_id and recorder.execution_id
+        """End without the remaining stages, with what the earlier ones found."""
+        count = f"{len(stages)} stage{'' if len(stages) == 1 else 's'}"
+        reason = f"{used_up} {count} of the investigation {'was' if len(stages) == 1 else 'were'} not begun."
+        said = admit_words(reason, Masker())
+        await recorder.notice(f"{stages[0]}/budget", said, {"budget": used_up})
+        for stage_id in stages:
+            await recorder.stage_status(stage_id, "cancelled", reason=used_up)
+        analysis = outcome.analysis.derive(f"{outcome.analysis}\n\n{said}")
+        return replace(
+            outcome,
+            reason=" ".join(filter(None, (outcome.reason, reason))),
+            analysis=analysis,
+            verdict=outcome.verdict or from_analysis(outcome.analysis),
+        )
+
+    async def work(self, execution: AgentExecution) -> tuple[Report, Mapping[str, str]]:
+        """One agent's work to its end; also returns the servers that it had to do without."""
+        part, session = execution.part, execution.session
         llm = self.models.of(part.providers)
-        await recorder.stage_status(recorder.stage_id, "in_progress")
+        recorder, budget = await self.begin(execution, part.agent.controller if llm else "survey", llm)
+        masker = Masker(key=session.mark_key)
+        prefix = execution.prefix or execution.stage_id
+        missing = await wait_for_servers(self.registry, part.servers, recorder, masker, key=f"{prefix}/servers")
+        assignment = replace(self.assignment(execution), budget=budget)
+        report = await self.investigate(assignment, part, llm, recorder, execution.step)
+        analysis = report.analysis
+        if missing and llm and analysis:
+            # Without a model, the report names them itself.
+            analysis = analysis.derive(f"{analysis}\n\n{without(missing)}")
+        reason = " ".join(filter(None, (report.reason, without(missing))))
+        report = replace(report, reason=reason, analysis=analysis)
+        await _end(recorder, report)
+        return report, missing
+
+    async def begin(
+        self, execution: AgentExecution, controller: str, llm: LLM | None
+    ) -> tuple[SessionRecorder, WorkBudget | None]:
+        """Begin an execution; returns its recorder and its budget."""
+        part = execution.part
+        counter = _Counter()
+        recorder = execution.recorder.within(execution.stage_id, execution.id, counter.count)
         await recorder.execution_began(
-            agent=part.stage.agent,
-            controller=part.agent.controller if llm else "survey",
+            agent=part.name,
+            controller=controller,
             provider=llm.provider if llm else "",
             model=llm.model if llm else "",
+            kind=execution.kind,
+            position=execution.position,
         )
+        counter.budget = await _budget(f"agent {part.name}", part.budget, recorder, execution.around)
+        return recorder, counter.budget
+
+    def assignment(self, execution: AgentExecution) -> Assignment:
+        part, session = execution.part, execution.session
+        return Assignment(
+            session_id=session.id,
+            stage_id=execution.stage_id,
+            execution_id=execution.id,
+            stage=part.stage.name,
+            task=part.stage.task,
+            agent_name=part.name,
+            agent=part.agent,
+            alert=from_store(session.alert),
+            alert_type=session.alert_type,
+            runbook=from_store(session.runbook),
+            earlier=tuple(execution.earlier),
+            servers=part.servers,
+            tools=part.tools,
+            native_tools=part.native_tools,
+            max_iterations=part.max_iterations,
+            key=session.mark_key,
+            asks_for_verdict=execution.asks_for_verdict,
+            step_prefix=execution.prefix,
+        )
+
+    async def investigate(
+        self, assignment: Assignment, part: StagePlan, llm: LLM | None, recorder: SessionRecorder, step: Step
+    ) -> Report:
         pipeline = Pipeline(
             results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
         )
-        report = await investigate(
-            Assignment(
-                session_id=session.id,
-                stage_id=recorder.stage_id,
-                execution_id=recorder.execution_id,
-                stage=part.stage.name,
-                task=part.stage.task,
-                agent_name=part.stage.agent,
-                agent=part.agent,
-                alert=from_store(session.alert),
-                alert_type=session.alert_type,
-                runbook=from_store(session.runbook),
-                earlier=tuple(earlier),
-                servers=part.servers,
-                tools=part.tools,
-                native_tools=part.native_tools,
-                max_iterations=part.max_iterations,
-                key=session.mark_key,
-                asks_for_verdict=is_last and self.plan.asks_for_verdict(session.chain),
-            ),
+        return await investigate(
+            assignment,
             llm=llm,
             summarizer=self.summarizer(part),
             summarizers=self.summarizers(part),
             display_tokens=self.plan.defaults.display_tokens,
             executor=ToolExecutor(registry=self.registry, results=self.kept, pipeline=pipeline),
-            read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=session.mark_key), llm)),
+            read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=assignment.key), llm)),
             recorder=recorder,
-            step=self.step,
+            step=step,
         )
-        reason = " ".join(filter(None, (report.reason, without(missing))))
-        analysis = report.analysis
-        if missing and llm and analysis:
-            # Without a model, the report names them itself.
-            analysis = analysis.derive(f"{analysis}\n\n{without(missing)}")
-        await recorder.execution_ended(report.status, reason=reason)
-        await recorder.stage_status(recorder.stage_id, report.status, reason=reason, analysis=analysis)
-        return SessionOutcome(status=report.status, reason=reason, analysis=analysis, verdict=report.verdict)
 
     # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
     # the agent's fallbacks.
@@ -137,3 +229,195 @@ class Investigations:
         named = {options.summarization.llm_provider for options in servers}
         named |= {policy.summarization.llm_provider for options in servers for policy in options.tool_policies.values()}
         return {name: llm for name in named if name and (llm := self.models.of((name, *part.providers)))}
+
+
+@dataclass
+class _StageWork:
+    """One stage of one session: its agents, and what they found."""
+
+    investigations: Investigations
+    session: Session
+    recorder: SessionRecorder
+    stage_id: str
+    position: int
+    team: TeamPlan
+    earlier: Sequence[tuple[str, Masked]]
+    is_last: bool
+    session_budget: WorkBudget | None
+    missing: dict[str, str] = field(default_factory=dict)
+    """Servers that an agent had to do without, with the reason if it is known."""
+
+    async def run(self) -> SessionOutcome:
+        recorder, stage_id = self.recorder, self.stage_id
+        await recorder.stage_status(stage_id, "in_progress")
+        inner = recorder.within(stage_id, None)
+        named = f"stage {self.team.stage.name}"
+        self.budget = await _budget(named, self.team.stage.budget, inner, self.session_budget)
+        outcome = await (self._alone() if len(self.team.parts) == 1 else self._together())
+        await recorder.stage_status(stage_id, outcome.status, reason=outcome.reason, analysis=outcome.analysis)
+        return outcome
+
+    @property
+    def _asks(self) -> bool:
+        return self.investigations.plan.asks_for_verdict(self.session.chain)
+
+    def _execution(self, part: StagePlan, name: str, step: Step) -> AgentExecution:
+        return AgentExecution(
+            session=self.session,
+            recorder=self.recorder,
+            stage_id=self.stage_id,
+            id=rows.derived_id(self.session.id, f"execution/{self.position}{name}"),
+            prefix=f"{self.stage_id}{name}" if name else "",
+            part=part,
+            step=step,
+            earlier=self.earlier,
+            around=self.budget,
+        )
+
+    async def _alone(self) -> SessionOutcome:
+        execution = self._execution(self.team.parts[0], "", self.investigations.step)
+        execution = replace(execution, asks_for_verdict=self.is_last and self._asks)
+        report, missing = await self.investigations.work(execution)
+        self.missing.update(missing)
+        return SessionOutcome(
+            status=report.status, reason=report.reason, analysis=report.analysis, verdict=report.verdict
+        )
+
+    # Several agents
+
+    async def _together(self) -> SessionOutcome:
+        results = await self._results()
+        done = [one for one in results if one.report.status == "completed"]
+        failed = [one for one in results if one.report.status != "completed"]
+        why = "; ".join(f"{one.agent}: {one.report.reason or 'no reason was given'}" for one in failed)
+        reason = f"{len(failed)} of {len(results)} agents failed: {why}" if failed else ""
+        if not done:
+            return SessionOutcome(status="failed", reason=reason)
+        if failed and self.team.success_policy == "all":
+            return SessionOutcome(status="failed", reason=reason, analysis=ranked(results)[0])
+        early = " ".join(f"{one.agent}: {one.report.reason}" for one in done if one.report.reason)
+        reason = " ".join(filter(None, (reason, early)))
+        if len(done) == 1:
+            only = done[0].report
+            return SessionOutcome(status="completed", reason=reason, analysis=only.analysis, verdict=only.verdict)
+        report = await self._synthesis(results)
+        reason = " ".join(filter(None, (reason, report.reason)))
+        return SessionOutcome(status="completed", reason=reason, analysis=report.analysis, verdict=report.verdict)
+
+    async def _results(self) -> list[AgentResult]:
+        """Let all agents work, each in a branch of its own."""
+        parts, work = self.team.parts, self.investigations
+        steps = await work.fork(work.step, f"{self.stage_id}/agents", len(parts))
+        reports: dict[int, Report] = {}
+
+        async def run(number: int) -> None:
+            execution = self._execution(parts[number], f"/{number + 1}", steps[number])
+            execution = replace(execution, position=number, asks_for_verdict=self._asks)
+            reports[number], missing = await self._guarded(execution)
+            self.missing.update(missing)
+
+        async with anyio.create_task_group() as group:
+            for number in range(len(parts)):
+                group.start_soon(run, number)
+        return [AgentResult(agent=part.name, report=reports[number]) for number, part in enumerate(parts)]
+
+    async def _guarded(self, execution: AgentExecution) -> tuple[Report, Mapping[str, str]]:
+        """An agent's work; its error fails the agent, not the others."""
+        try:
+            return await self.investigations.work(execution)
+        except (LostSession, StoreUnavailable):
+            raise
+        except Exception as problem:
+            error = _innermost(problem)
+            if isinstance(error, LostSession | StoreUnavailable):
+                raise
+            if isinstance(error, TerselyError):
+                reason = admit_words(str(error), Masker(key=self.session.mark_key))[:2000]
+            else:
+                reason = f"An internal error ({type(error).__name__}); the log has the traceback."
+            logger.warning(
+                "agent_failed",
+                extra={"session_id": self.session.id, "agent": execution.part.name, "reason": reason},
+                exc_info=None if isinstance(error, TerselyError) else error,
+            )
+            report = Report(analysis=NOTHING, status="failed", reason=reason)
+            await _end(self.recorder.within(self.stage_id, execution.id), report)
+            return report, {}
+
+    async def _synthesis(self, results: Sequence[AgentResult]) -> Report:
+        """Combine the results: by a model, or by ranking them if there is none or it fails."""
+        work, part = self.investigations, self.team.synthesis
+        llm = work.models.of(part.providers)
+        execution = replace(
+            self._execution(part, "/synthesis", work.step), kind="synthesis", position=len(self.team.parts)
+        )
+        recorder, budget = await work.begin(execution, part.agent.controller if llm else "ranking", llm)
+        report = Report(analysis=NOTHING, status="failed")
+        if llm:
+            assignment = replace(
+                work.assignment(execution),
+                budget=budget,
+                earlier=tuple((one.agent, described(one)) for one in results),
+                earlier_are="agent",
+                known_results=cited_results(results),
+                system=SYNTHESIS,
+                question=COMPARE,
+                asks_for_verdict=self.is_last and self._asks,
+            )
+            report = await work.investigate(assignment, part, llm, recorder, execution.step)
+        if report.status == "failed":
+            report = await execution.step(
+                f"{execution.prefix}/rank", partial(self._rank, recorder, execution.prefix, results, report.reason)
+            )
+        await _end(recorder, report)
+        return report
+
+    async def _rank(self, recorder: SessionRecorder, name: str, results: Sequence[AgentResult], problem: str) -> Report:
+        recorder.progress("concluding", "Ranking the results of the agents")
+        if problem:
+            await recorder.notice(f"{name}/rank", NOT_COMPARED, {"problem": problem})
+        analysis, verdict = ranked(results)
+        await recorder.record(f"{name}/rank", "final_analysis", analysis, {"model": "", "provider": "ranking"})
+        if verdict:
+            await record_verdict(recorder, f"{name}/rank", verdict, analysis)
+        return Report(
+            analysis=analysis, status="completed", reason=str(NOT_COMPARED) if problem else "", verdict=verdict
+        )
+
+
+class _Counter:
+    """Counts the tokens of recorded exchanges; the budget is known after the execution has begun."""
+
+    def __init__(self) -> None:
+        self.budget: WorkBudget | None = None
+
+    def count(self, record: Interaction) -> None:
+        if self.budget:
+            self.budget.count(record.usage.input_tokens + record.usage.output_tokens)
+
+
+async def _budget(
+    owner: str, options: BudgetOptions, recorder: SessionRecorder, around: WorkBudget | None
+) -> WorkBudget | None:
+    """The budget of an agent, stage or session, with what it has spent before a restart; None if there is no limit."""
+    if options == BudgetOptions():
+        return around
+    spent, began = await recorder.spent()
+    return WorkBudget(owner=owner, options=options, clock=recorder.now, began=began, spent=spent, around=around)
+
+
+async def _end(recorder: SessionRecorder, report: Report) -> None:
+    verdict: Verdict | None = report.verdict
+    await recorder.execution_ended(
+        report.status,
+        reason=report.reason,
+        analysis=report.analysis,
+        verdict=verdict.as_json() if verdict else None,
+    )
+
+
+def _innermost(problem: BaseException) -> BaseException:
+    """The first error of concurrent work."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    return problem

@@ -1,20 +1,24 @@
 """Which agents work on which alerts: the configuration with every default filled in."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.options import AgentOptions
 from tersely.errors import ConfigError, UnknownAlertType
 from tersely.llm.providers import NativeTools, ProviderOptions
-from tersely.sessions.chains import ChainOptions, Defaults, StageOptions
+from tersely.sessions.chains import ChainOptions, Defaults, StageAgent, StageOptions, SuccessPolicy
 from tersely.sessions.overrides import AcceptedOverride
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagePlan:
-    """One stage: its agent, its model providers, and the servers and tools it may use."""
+    """One agent in one stage: its model providers, and the servers and tools it may use."""
 
     stage: StageOptions
+    name: str
+    """The agent's name in the stage; replicas are numbered."""
+
     agent: AgentOptions
     providers: tuple[str, ...]
     """The provider, then its fallbacks; empty if no model is configured."""
@@ -25,6 +29,20 @@ class StagePlan:
     """Those of agent and alert; where both are unset, the provider's apply."""
 
     max_iterations: int
+    budget: BudgetOptions = field(default_factory=BudgetOptions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TeamPlan:
+    """One stage with all of its agents."""
+
+    stage: StageOptions
+    parts: tuple[StagePlan, ...]
+    """The agents, in order; more than one work in parallel."""
+
+    success_policy: SuccessPolicy
+    synthesis: StagePlan
+    """Who combines the results of several agents; it uses no servers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,40 +84,77 @@ class InvestigationPlan:
         return wanted, known[wanted]
 
     def parts(self, chain: str, override: AcceptedOverride | None) -> list[StagePlan]:
-        """The stages of a chain; an override applies to all of them.
+        """All agents of all stages of a chain, in order; an override applies to all of them.
+
+        Raises:
+            ConfigError: The chain, or an agent of it, is no longer configured.
+        """
+        return [part for team in self.teams(chain, override) for part in team.parts]
+
+    def teams(self, chain: str, override: AcceptedOverride | None) -> list[TeamPlan]:
+        """The stages of a chain; an override applies to all of their agents.
 
         Raises:
             ConfigError: The chain, or an agent of it, is no longer configured.
         """
         if chain not in self.chains:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
-        return [self._part(stage, override) for stage in self.chains[chain].stages]
+        return [self._team(stage, override) for stage in self.chains[chain].stages]
+
+    def budget(self, chain: str) -> BudgetOptions:
+        """What a session of this chain may spend."""
+        own = self.chains[chain].budget
+        return self.defaults.budget if own is None else own
+
+    def _team(self, stage: StageOptions, override: AcceptedOverride | None) -> TeamPlan:
+        team = stage.team()
+        first = team[0][1]
+        combining = StageAgent(
+            name=stage.synthesis.agent or first.name,
+            llm_provider=stage.synthesis.llm_provider or (None if stage.synthesis.agent else first.llm_provider),
+            mcp_servers=(),
+        )
+        synthesis = self._part(stage, "synthesis", combining, None)
+        if not stage.synthesis.agent:
+            synthesis = replace(synthesis, agent=synthesis.agent.model_copy(update={"instructions": ""}))
+        return TeamPlan(
+            stage=stage,
+            parts=tuple(self._part(stage, name, entry, override) for name, entry in team),
+            success_policy=stage.success_policy or self.defaults.success_policy,
+            synthesis=synthesis,
+        )
 
     def asks_for_verdict(self, chain: str) -> bool:
         """Whether the model is asked for a verdict after the last stage of this chain."""
         own = self.chains[chain].verdict
         return self.defaults.verdict if own is None else own
 
-    def _part(self, stage: StageOptions, override: AcceptedOverride | None) -> StagePlan:
-        agent = self.agents.get(stage.agent)
+    def _part(self, stage: StageOptions, name: str, entry: StageAgent, override: AcceptedOverride | None) -> StagePlan:
+        agent = self.agents.get(entry.name)
         if agent is None:
-            raise ConfigError(f"The agent {stage.agent!r} of stage {stage.name!r} is no longer configured.")
-        first = stage.llm_provider or agent.llm_provider or self.defaults.llm_provider
-        named = [name for name in (first, *agent.fallbacks) if name]
-        if missing := next((name for name in named if name not in self.providers), None):
-            raise ConfigError(f"The model provider {missing!r} of agent {stage.agent!r} is no longer configured.")
-        servers = agent.mcp_servers
+            raise ConfigError(f"The agent {entry.name!r} of stage {stage.name!r} is no longer configured.")
+        first = entry.llm_provider or stage.llm_provider or agent.llm_provider or self.defaults.llm_provider
+        others = next(one for one in (entry.fallbacks, stage.fallbacks, agent.fallbacks) if one is not None)
+        named = [provider for provider in (first, *others) if provider]
+        if missing := next((provider for provider in named if provider not in self.providers), None):
+            raise ConfigError(f"The model provider {missing!r} of agent {entry.name!r} is no longer configured.")
+        servers = next(one for one in (entry.mcp_servers, stage.mcp_servers, agent.mcp_servers) if one is not None)
         if override and override.servers:
             chosen = tuple(choice.name for choice in override.servers)
             servers = tuple(name for name in servers if name in chosen) if override.narrows else chosen
         return StagePlan(
             stage=stage,
+            name=name,
             agent=agent,
             providers=tuple(dict.fromkeys(named)),
             servers=servers,
             tools=override.restrictions if override else {},
             native_tools=self._native_tools(agent, named, override),
-            max_iterations=stage.max_iterations or agent.max_iterations or self.defaults.max_iterations,
+            max_iterations=entry.max_iterations
+            or stage.max_iterations
+            or agent.max_iterations
+            or self.defaults.max_iterations,
+            budget=agent.budget if entry.budget is None else entry.budget,
         )
 
     def _native_tools(

@@ -7,6 +7,8 @@ behind it may be moved and renamed. `formerly` holds the names of older releases
 
 from tersely import errors
 from tersely.agent.asking import Turn
+from tersely.agent.assignment import Report
+from tersely.agent.budget import OverBudget
 from tersely.agent.calls import Called
 from tersely.agent.evidence import Evidence, EvidenceReading
 from tersely.agent.survey import SurveyPlan
@@ -37,6 +39,7 @@ RECORDS = (
     StoredType("verdict", Verdict),
     StoredType("verdict_action", Action),
     StoredType("citation", Citation),
+    StoredType("report", Report),
     StoredType("tool", Tool, ("tersely.tools.raw:Tool",)),
     StoredType("outcome", SessionOutcome, ("tersely.sessions.crew:Outcome",)),
 )
@@ -76,6 +79,7 @@ ERRORS = (
     StoredType("error.circuit_open", CircuitOpen, ("tersely.llm.limits:GateClosed",)),
     StoredType("error.not_a_summary", NotASummary, ("tersely.condensing.answers:NotASummary",)),
     StoredType("error.sign_in_failed", errors.SignInFailed),
+    StoredType("error.over_budget", OverBudget),
     StoredType("error.step_failed", StepFailed, ("tersely.sessions.codec:StepFailed",)),
 )
 

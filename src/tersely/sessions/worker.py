@@ -36,11 +36,13 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Literal, Never, Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
 
+from tersely.agent.tool_executor import Step
 from tersely.agent.verdict import Verdict
 from tersely.errors import LostSession, SessionNotFound, StoreUnavailable, TerselyError
 from tersely.events import log
@@ -51,7 +53,7 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.pipeline.admit import admit_words
 from tersely.sessions.codec import RecordCodec
-from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
+from tersely.sessions.durable import FORK, Branch, Engine, IncompatibleStep, Interrupted
 from tersely.sessions.suspects import SUSPECTED_AFTER, ChildProcess, SuspectProcesses, parent_of
 from tersely.store import claims, executors, liveness
 from tersely.store import sessions as rows
@@ -312,7 +314,19 @@ class Worker:
         """Stop a session if it runs on this worker, without waiting for the next poll."""
         return self._stop(session_id, "cancel")
 
-    async def step(self, name: str, work: Callable[[], Awaitable[T]]) -> T:
+    async def fork(self, step: Step, name: str, count: int) -> list[Step]:
+        """Step functions for concurrent work of the current session, each with a sequence of its own: which of them
+        begins its next step first does not matter on replay.
+
+        Args:
+            step: The step function of the code that forks.
+        """
+        engine = self._engine
+        assert engine is not None
+        numbers = await step(f"{name}{FORK}", lambda: engine.new_branches(count))
+        return [partial(self.step, branch=Branch(number)) for number in numbers]
+
+    async def step(self, name: str, work: Callable[[], Awaitable[T]], branch: Branch | None = None) -> T:
         """Run a durable step of the current session. No step begins while the worker is leaving."""
         running = _current.get()
         assert self._engine is not None
@@ -334,7 +348,7 @@ class Worker:
             return result
 
         try:
-            result = await self._engine.step(name, run)
+            result = await self._engine.step(name, run, branch) if branch else await self._engine.step(name, run)
         except LostSession:
             await running.stop_from_inside("lost")
         except IncompatibleStep as problem:

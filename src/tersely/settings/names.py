@@ -28,6 +28,18 @@ _REFERENCES: tuple[tuple[Key, str], ...] = (
     (("agents", "*", "fallbacks", "*"), "llm_providers"),
     (("chains", "*", "stages", "*", "agent"), "agents"),
     (("chains", "*", "stages", "*", "llm_provider"), "llm_providers"),
+    (("chains", "*", "stages", "*", "fallbacks", "*"), "llm_providers"),
+    (("chains", "*", "stages", "*", "fallback_providers", "*"), "llm_providers"),
+    (("chains", "*", "stages", "*", "mcp_servers", "*"), "mcp_servers"),
+    (("chains", "*", "stages", "*", "agents", "*"), "agents"),
+    (("chains", "*", "stages", "*", "agents", "*", "name"), "agents"),
+    (("chains", "*", "stages", "*", "agents", "*", "llm_provider"), "llm_providers"),
+    (("chains", "*", "stages", "*", "agents", "*", "fallbacks", "*"), "llm_providers"),
+    (("chains", "*", "stages", "*", "agents", "*", "fallback_providers", "*"), "llm_providers"),
+    (("chains", "*", "stages", "*", "agents", "*", "fallback_providers", "*", "provider"), "llm_providers"),
+    (("chains", "*", "stages", "*", "agents", "*", "mcp_servers", "*"), "mcp_servers"),
+    (("chains", "*", "stages", "*", "synthesis", "agent"), "agents"),
+    (("chains", "*", "stages", "*", "synthesis", "llm_provider"), "llm_providers"),
 )
 """Keys whose value must be declared in another section; `*` matches any entry."""
 

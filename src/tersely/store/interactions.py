@@ -351,3 +351,15 @@ async def tool_totals(db: AsyncConnection, session_id: str) -> dict[str, ToolTot
             milliseconds=so_far.milliseconds + row.duration_ms,
         )
     return totals
+
+
+async def tokens_of(db: AsyncConnection, session_id: str, stage_id: str | None, execution_id: str | None) -> int:
+    """Tokens that models read and wrote in a session, or only in a stage or an execution of it."""
+    question = sa.select(
+        sa.func.coalesce(sa.func.sum(interactions.c.input_tokens + interactions.c.output_tokens), 0)
+    ).where(interactions.c.session_id == session_id)
+    if stage_id:
+        question = question.where(interactions.c.stage_id == stage_id)
+    if execution_id:
+        question = question.where(interactions.c.execution_id == execution_id)
+    return int(await db.scalar(question) or 0)

@@ -133,6 +133,17 @@ def _execution(row: sa.Row[Any]) -> Execution:
     return Execution(**values)
 
 
+async def began(
+    db: AsyncConnection, session_id: str, stage_id: str | None, execution_id: str | None
+) -> datetime | None:
+    """When an execution began, else the stage, else the session."""
+    table, id_ = (
+        (executions, execution_id) if execution_id else (stages, stage_id) if stage_id else (sessions, session_id)
+    )
+    found: datetime | None = await db.scalar(sa.select(table.c.started_at).where(table.c.id == id_))
+    return found
+
+
 def current(of_session: Sequence[Stage]) -> Stage | None:
     """The running stage, or the last one that ran."""
     return next((stage for stage in reversed(of_session) if stage.started_at), None)

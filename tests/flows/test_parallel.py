@@ -1,0 +1,160 @@
+"""Several agents in one stage: each with its own model and servers, a synthesis of their results, budgets, restarts."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.fakes.llm_server import Body, Reply
+from tests.flows.service import FlowService, calls, flow_service, said, server_of
+
+pytestmark = pytest.mark.process
+
+REFUSED = "2026-11-15T08:02:00Z ERROR api-0 cannot reach database db-1: connection refused"
+CRASHES = "api-0 0/1 CrashLoopBackOff 17"
+
+
+def stated(cause: str, quote: str, confidence: str = "high") -> str:
+    return json.dumps({
+        "cause": cause, "summary": [cause], "confidence": confidence, "evidence": [{"handle": "", "quote": quote}],
+    })  # fmt: skip
+
+
+def configuration(models: Mapping[str, str]) -> dict[str, Any]:
+    providers = {
+        name: {"type": "openrouter", "model": f"test/{name}", "base_url": url, "api_key": "k", "context_window": 60_000}
+        for name, url in models.items()
+        if name != "google"
+    }
+    pair = [{"name": "logs", "llm_provider": "main"}, {"name": "pods", "llm_provider": "spare", "mcp_servers": ["ops"]}]
+    both = {"name": "look", "agents": pair, "synthesis": {"llm_provider": "summarist"}}
+
+    def chain(name: str, *stages: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+        return {"alert_types": [name], "stages": list(stages), **more}
+
+    close = {"name": "close", "agent": "closer"}
+    return {
+        "llm_providers": providers,
+        "mcp_servers": {"ops": server_of("ops", summarization={"enabled": False}), "side": server_of("large")},
+        "agents": {
+            "logs": {"mcp_servers": ["ops", "side"]},
+            "pods": {"mcp_servers": ["side"]},
+            "closer": {"mcp_servers": []},
+            "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
+        },
+        "chains": {
+            "pair": chain("pair", both),
+            "then": chain("then", both, close),
+            "all": chain("all", {**both, "success_policy": "all"}),
+            "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
+            "poor": chain("poor", {"name": "look", "agent": "poor"}, verdict=False),
+            "cut": chain("cut", {"name": "look", "agent": "logs"}, close, budget={"tokens": 1}, verdict=False),
+        },
+        "defaults": {"alert_type": "pair", "llm_provider": "main"},
+        "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 0.2, "lease": 2},
+    }
+
+
+@pytest.fixture(scope="module")
+async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
+    async with flow_service(store_url, tmp_path_factory.mktemp("parallel"), configuration) as service:
+        yield service
+
+
+def logs_agent() -> list[Reply | str]:
+    return [
+        calls("ops__logs", namespace="prod"),
+        "The database db-1 refuses connections.",
+        stated("The database db-1 refuses connections of api-0.", REFUSED),
+    ]
+
+
+def pods_agent() -> list[Reply | str]:
+    return [
+        calls("ops__pods_list", namespace="prod"),
+        "The pod api-0 crashes.",
+        stated("The image of api-0 is broken.", CRASHES, "medium"),
+    ]
+
+
+async def test_agents_work_in_parallel_and_a_model_compares_their_verdicts(service: FlowService) -> None:
+    synthesis = ["The database is the cause; pods is wrong.", stated("db-1 refuses connections.", REFUSED)]
+    case = service.case(main=logs_agent(), spare=pods_agent(), summarist=synthesis)
+    story = await service.investigate(case, alert_type="pair")
+    (stage,) = story.session["stages"]
+    named = ("agent", "kind", "position", "model", "status")
+    assert [tuple(one[name] for name in named) for one in stage["executions"]] == [
+        ("logs", "agent", 0, "test/main", "completed"),
+        ("pods", "agent", 1, "test/spare", "completed"),
+        ("synthesis", "synthesis", 2, "test/summarist", "completed"),
+    ]  # fmt: skip
+    first, second, combined = stage["executions"]
+    assert first["verdict"]["cause"].startswith("The database") and second["analysis"] == "The pod api-0 crashes."
+    assert stage["analysis"] == combined["analysis"] == "The database is the cause; pods is wrong."
+    # Its quotation is one of a result that another agent fetched.
+    assert story.session["verdict"]["evidence"][0]["quote"] == REFUSED and not story.session["verdict"]["unverified"]
+    prompt = case.prompt(0, "summarist")
+    for told in ("What the agent 'logs' found", "The image of api-0 is broken.", CRASHES, "Confidence: medium"):
+        assert told in prompt
+    assert [one["function"]["name"] for one in case.requests("summarist")[0]["tools"]] == ["read_result"]
+    # Each event belongs to one of them, and the servers of the stage apply.
+    owners = {one["execution_id"] for one in story.timeline}
+    assert owners == {one["id"] for one in stage["executions"]}
+    assert "side__" not in json.dumps(case.requests("spare")[0]["tools"])
+    moved = [(one["agent"], one["status"]) for one in story.events if one["type"] == "execution.status"]
+    agents = ("logs", "pods", "synthesis")
+    assert sorted(moved) == sorted((agent, status) for agent in agents for status in ("in_progress", "completed"))
+    assert story.session["usage"]["model_calls"] == 8
+
+
+async def test_an_agent_that_fails_fails_the_stage_only_under_the_policy_all(service: FlowService) -> None:
+    broken = Reply(status=400, error="no such model")
+    for alert_type, status in (("pair", "completed"), ("all", "failed")):
+        case = service.case(main=logs_agent(), spare=[broken])
+        story = await service.investigate(case, status, alert_type=alert_type)
+        (stage,) = story.session["stages"]
+        assert [one["status"] for one in stage["executions"]] == ["completed", "failed"]
+        assert "1 of 2 agents failed: pods: " in story.session["reason"] and "no such model" in story.session["reason"]
+        assert "The database db-1 refuses connections." in story.session["analysis"]
+    case = service.case(main=[broken], spare=[broken])
+    story = await service.investigate(case, "failed", alert_type="pair")
+    assert "2 of 2 agents failed" in story.session["reason"]
+
+
+async def test_without_a_model_that_compares_the_verdicts_are_ranked_and_disagreement_is_named(
+    service: FlowService,
+) -> None:
+    case = service.case(
+        main=[*logs_agent(), "Restart the database."], spare=pods_agent(), summarist=[Reply(status=400, error="away")]
+    )
+    story = await service.investigate(case, alert_type="then", status="completed")
+    look, close = story.session["stages"]
+    assert look["analysis"].startswith("Most likely cause: The database db-1 refuses connections of api-0.")
+    assert "Disagreement: pods names another cause: The image of api-0 is broken." in look["analysis"]
+    assert "No model could compare" in look["reason"] and close["status"] == "completed"
+    ranking = look["executions"][2]
+    assert ranking["verdict"]["confidence"] == "medium" and ranking["verdict"]["against"][0]["quote"] == CRASHES
+    assert "What the stage 'look' found" in case.prompt(-2) and "Disagreement" in case.prompt(-2)
+
+
+async def test_replicas_are_numbered_and_budgets_cut_off_and_say_so(service: FlowService) -> None:
+    def answer(body: Body) -> Reply:
+        return Reply("Both see the same.") if "Compare these results" in said(body) else Reply("The disk is full.")
+
+    story = await service.investigate(service.case(main=answer), alert_type="twice")
+    names = [one["agent"] for one in story.session["stages"][0]["executions"]]
+    assert names == ["logs #1", "logs #2", "synthesis"] and story.session["analysis"] == "Both see the same."
+
+    case = service.case(main=[calls("ops__pods_list", namespace="prod"), "So far, api-0 crashes."])
+    story = await service.investigate(case, alert_type="poor")
+    used_up = "The budget of the agent poor, 150 tokens, is used up."
+    assert used_up in story.session["reason"] and used_up in story.session["stages"][0]["executions"][0]["reason"]
+    assert story.session["analysis"] == f"So far, api-0 crashes.\n\nThe investigation was cut off. {used_up}"
+    assert used_up in story.shown("notice")[0]["content"] and used_up in case.prompt(1)
+
+    story = await service.investigate(service.case(main=["Too early to say."]), alert_type="cut")
+    assert [one["status"] for one in story.session["stages"]] == ["completed", "cancelled"]
+    said_so = "The budget of the session, 1 tokens, is used up. 1 stage of the investigation was not begun."
+    assert said_so in story.session["reason"] and said_so in story.session["analysis"]
+    assert story.session["verdict"]["cause"] == "Too early to say."
