@@ -30,7 +30,7 @@ pytestmark = pytest.mark.process
 
 MOST_PACKAGES = 30
 NOT_IN_THE_CORE = {"fastapi", "starlette", "uvicorn", "fastmcp", "mcp", "dbos", "pydantic-ai-slim", "openai", "httpx2"}
-CORE_COMMANDS = {"condense", "mask", "run", "read", "stats", "config", "migrate", "backup", "restore"}
+CORE_COMMANDS = {"condense", "hook", "mask", "run", "read", "stats", "config", "migrate", "backup", "restore"}
 
 PACKAGES_OF = {
     module: {canonicalize_name(name) for name in names} for module, names in packages_distributions().items()

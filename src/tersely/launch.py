@@ -14,6 +14,12 @@ def launch() -> None:
         from tersely.settings.environment import process_environment
 
         sys.exit(run(words[1:], process_environment()))
+    if words[:1] == ["hook"] and len(words) > 1:
+        from tersely.coding.hook import CLIENTS, hook
+        from tersely.settings.environment import process_environment
+
+        if words[1] in CLIENTS:
+            sys.exit(hook(words[1:], process_environment()))
     from tersely.cli import main as command_line
 
     command_line()

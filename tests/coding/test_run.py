@@ -134,6 +134,8 @@ def test_binary_output_passes(tmp_path: Path) -> None:
     env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path)}
     done = subprocess.run(command, stdout=subprocess.PIPE, env=env, check=True)
     assert done.stdout == content
+    hidden = tersely("run", "-c", f"printf 'a\\0b password={SECRET}'", data=tmp_path)
+    assert SECRET not in hidden.stdout, "a zero byte does not make a text binary"
 
 
 def test_what_the_command_leaves_behind_keeps_its_output(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ from mcp_types import CallToolResult, ToolAnnotations
 import tersely
 from tersely.app.summarizer import summarizer_app
 from tersely.cli import main as command_line
+from tersely.coding.claude_code import ClaudeCodeHook
+from tersely.coding.results import ResultShortener
 from tersely.errors import TerselyError
 from tersely.llm.messages import ToolCall
 from tersely.mcp.registry import registered
@@ -202,6 +204,16 @@ def _shell(*arguments: str) -> Document:
     return {"exit_code": done.exit_code, "stdout": done.stdout, "stderr": done.stderr}
 
 
+def _hooked(text: str) -> Document:
+    """The output of a command after the hook; a hook that has nothing to change does not answer."""
+    output = {"stdout": text, "stderr": "", "interrupted": False}
+    event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "cat text"}}
+    shortener = ResultShortener(os.environ, threshold=BUDGET, budget=BUDGET)
+    answer = ClaudeCodeHook(shortener).answer({**event, "tool_response": output})
+    shown: Document = answer["hookSpecificOutput"]["updatedToolOutput"] if answer else output
+    return shown
+
+
 async def shell() -> Record:
     record: Record = {"tersely condense": {}, "tersely condense --json": {}, "tersely condense --explain": {}}
     file = Path(os.environ["TERSELY_DATA_DIR"]) / "text"
@@ -219,6 +231,7 @@ async def shell() -> Record:
         command = [sys.executable, "-m", "tersely", "run", "--budget", str(BUDGET), "--threshold", str(BUDGET), "--"]
         ran = await anyio.run_process([*command, "cat", str(file)])
         record["tersely run"][name] = normal({"stdout": ran.stdout.decode()})
+    record["tersely hook claude-code"] = {name: normal(_hooked(text)) for name, text in INPUTS.items()}
     return record
 
 

@@ -56,6 +56,7 @@ TEXT_OF: dict[str, Callable[[Any], str]] = {
     "tersely condense --json": lambda document: document["stdout"]["text"],
     "tersely condense --explain": lambda document: document["stdout"].removesuffix("\n"),
     "tersely run": lambda document: document["stdout"],
+    "tersely hook claude-code": lambda document: document["stdout"],
     "serve summarize": _first_text,
     "serve summarize_for_extraction": _first_text,
     "gateway tools/call get": _first_text,
@@ -90,13 +91,14 @@ READS_KEPT = {
 
 LISTINGS = {"serve tools/list", "gateway tools/list"}
 
-ADDED_SINCE = {"tersely run"}
+ADDED_SINCE = {"tersely run", "tersely hook claude-code"}
 """Entry points that are not in the record of the first release."""
 
 COMMANDS = {
     "condense": "tersely condense",
     "mask": "mask()",
     "run": "tersely run",
+    "hook": "tersely hook claude-code",
     "serve": "serve summarize",
     "gateway": "gateway tools/call get",
     "up": "agent: what the model gets of a tool result",

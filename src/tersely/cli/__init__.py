@@ -19,6 +19,7 @@ from tersely.cli.errors import fail
 from tersely.cli.export import export
 from tersely.cli.gateway import gateway
 from tersely.cli.history import rate, search, triage
+from tersely.cli.hook import hook
 from tersely.cli.mask import mask_text
 from tersely.cli.migrate import migrate
 from tersely.cli.read import read
@@ -87,6 +88,7 @@ for command in (
     condense,
     mask_text,
     run,
+    hook,
     serve,
     gateway,
     up,

@@ -164,7 +164,7 @@ class _Installation:
             return
         if not self.undo and client.passes_environment:
             _show_variables(plan, self.machine, self.inherit)
-        if not self._may_write(path):
+        if not may_write(path, self.dry_run, self.yes):
             return
         if self.undo:
             files.replace_file(path, plan.before, plan.after)
@@ -186,25 +186,27 @@ class _Installation:
         from tersely.settings import client_files as files
 
         # A project file is shared with other machines, where tersely may have another path.
-        launcher = ["tersely"] if self.project else _launcher()
+        command = ["tersely"] if self.project else launcher()
         folder = Path.cwd() if self.project else None
-        route = files.Route(launcher, self.inherit, self.only, self.skip, folder=folder, home=self.machine.home)
+        route = files.Route(command, self.inherit, self.only, self.skip, folder=folder, home=self.machine.home)
         plan = files.plan_routing(client, path, text, route)
         _check_names(plan, route)
         return plan
 
-    def _may_write(self, path: Path) -> bool:
-        if self.dry_run:
-            click.echo("Nothing was written (--dry-run).")
-            return False
-        if self.yes:
-            return True
-        if not sys.stdin.isatty():
-            fail("Standard input is not a terminal, so --yes is needed to write; --dry-run shows the changes.")
-        if not click.confirm(f"Write {path.name}?", default=True):
-            click.echo("Nothing was written.")
-            return False
+
+def may_write(path: Path, dry_run: bool, yes: bool) -> bool:
+    """Ask before a file is written; without a terminal, `--yes` is needed."""
+    if dry_run:
+        click.echo("Nothing was written (--dry-run).")
+        return False
+    if yes:
         return True
+    if not sys.stdin.isatty():
+        fail("Standard input is not a terminal, so --yes is needed to write; --dry-run shows the changes.")
+    if not click.confirm(f"Write {path.name}?", default=True):
+        click.echo("Nothing was written.")
+        return False
+    return True
 
 
 def _list_clients(machine: Machine, project: bool) -> None:
@@ -258,7 +260,7 @@ def _configuration_file(client: ClientProgram, machine: Machine, project: bool, 
     return users
 
 
-def _launcher() -> list[str]:
+def launcher() -> list[str]:
     """The command that starts tersely with an absolute path: desktop programs do not have a shell's PATH."""
     started = Path(sys.argv[0])
     if started.stem.lower() == "tersely" and started.is_file():

@@ -33,8 +33,9 @@ _SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before"
 def stats(since: str, as_json: bool) -> None:
     """Show calls and saved tokens by server and tool.
 
-    Counts the calls of the gateway and of investigations, today and in total. Days are UTC days. Only sums are stored:
-    no arguments, no results, no callers. Below them, how people rated the verdicts of each chain.
+    Counts the calls of the gateway, of investigations, of `tersely run` and of hooks, today and in total. A hook's
+    result counts as condensed if the client's transcript has it, with our note. Days are UTC days. Only sums are
+    stored: no arguments, no results, no callers. Below them, how people rated the verdicts of each chain.
     """
     import anyio
 
@@ -69,13 +70,18 @@ def _day(value: str, today: date) -> date | None:
 
 
 async def _read_uses(settings: Settings, since: date | None) -> tuple[list[ToolUse], list[RatingCounts]]:
+    from tersely.coding.counting import spooled_tally
     from tersely.store.database import Database
     from tersely.store.triage import count_ratings
-    from tersely.store.usage import used
+    from tersely.store.usage import add, used
 
     moment = datetime.combine(since, datetime.min.time(), UTC) if since else None
-    async with Database.open(settings.store.url) as database, database.reading() as db:
-        return await used(db, since=since), await count_ratings(db, since=moment)
+    async with Database.open(settings.store.url) as database:
+        if tally := spooled_tally(settings.store.spool):
+            async with database.transaction() as db:
+                await add(db, tally)
+        async with database.reading() as db:
+            return await used(db, since=since), await count_ratings(db, since=moment)
 
 
 def _rating_counts(one: RatingCounts) -> dict[str, Any]:
@@ -153,7 +159,9 @@ def _show_nothing(since: date | None) -> None:
     click.echo(
         "No calls yet. Put the gateway in front of your MCP servers and call a tool:\n\n"
         "  tersely gateway install claude-desktop    or claude-code, cursor, vscode, windsurf\n"
-        "  tersely gateway --config mcp.json         for any other client"
+        "  tersely gateway --config mcp.json         for any other client\n\n"
+        "For the tools of a coding agent itself:\n\n"
+        "  tersely hook install claude-code"
     )
 
 
@@ -186,7 +194,7 @@ def _show(report: Mapping[str, Any]) -> None:
     for title in ("calls", "today", "errors", "condensed", "cached", "read-backs", "tokens", "p50", "p95"):
         table.add_column(title, justify="right")
     for server in report["servers"]:
-        door = f" · {server['door']}s" if server["door"] == "session" else ""
+        door = {"session": " · sessions", "run": " · tersely run", "hook": " · hook"}.get(server["door"], "")
         table.add_row(Text(_printable(server["server"]), style="bold") + Text(door, style="dim"), *_cells(server))
         for tool in report["tools"]:
             if (tool["door"], tool["server"]) == (server["door"], server["server"]):

@@ -43,8 +43,8 @@ class Capture:
         self.is_binary = False
 
     def add(self, stream: int, data: bytes) -> None:
-        if b"\0" in data:
-            self.is_binary = True
+        if b"\0" in data and not self.is_binary:
+            self.is_binary = _is_binary(data)
         self.lines += data.count(b"\n")
         end = data.rfind(b"\n") + 1
         if end:
@@ -121,3 +121,15 @@ class Capture:
             parts.append(part)
             at += len(part)
         return b"".join((*parts, bytes(self._buffer)))
+
+
+def _is_binary(data: bytes) -> bool:
+    """Whether data is no text in any encoding we know; a zero byte alone is no reason to pass a text unmasked."""
+    from tersely.errors import InputError
+    from tersely.text.decoding import decoded
+
+    try:
+        decoded(data)
+    except InputError:
+        return True
+    return False

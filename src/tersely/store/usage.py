@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.store.tables import tool_latency, tool_use
 
-Door = Literal["gateway", "session"]
+Door = Literal["gateway", "session", "run", "hook"]
 Key = tuple[date, str, str, str]
 """Day, entry point, server, tool."""
 

@@ -1,0 +1,153 @@
+"""`tersely hook CLIENT`: reads one event of a coding agent on standard input and answers on standard output.
+
+It must never break the agent. Whatever fails here, the answer is empty, so that the
+original stays, the exit code is 0, and one line in our log says what failed. So it is
+after a time limit.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from tersely.coding.results import BUDGET, THRESHOLD, ResultShortener, complain, write_all
+
+CLIENTS = ("claude-code",)
+"""The clients whose events are understood."""
+
+SECONDS = 10.0
+_LARGEST_EVENT = 64 * 2**20
+
+HELP = f"""\
+Usage: tersely hook CLIENT [OPTIONS]
+
+  Answer one event of a coding agent: CLIENT is {", ".join(CLIENTS)}.
+
+  The client starts this for every tool call; `tersely hook install CLIENT` sets
+  it up. The event is read from standard input, the answer is written to standard
+  output. What tools return is cleaned and masked, and condensed if it is large.
+
+Options:
+  --threshold TOKENS    Leave results up to this size as they are.  [default: {THRESHOLD:,}]
+  --budget TOKENS       Size of a condensed result, with its note.  [default: {BUDGET:,}]
+  --leave TOOL          Leave this tool's results alone; * is a wildcard. Repeatable.
+  --no-mask-workspace   Do not mask files of the agent's own folder when it reads them.
+  --no-mask             Do not mask secrets.
+  --data-dir FOLDER     Where results are kept; TERSELY_DATA_DIR by default.
+  --seconds SECONDS     Time limit, after which the original stays.  [default: {SECONDS:g}]
+  -h, --help            Show this message and exit.
+"""
+
+
+class HookOptions(NamedTuple):
+    client: str
+    threshold: int = THRESHOLD
+    budget: int = BUDGET
+    leave: tuple[str, ...] = ()
+    masks: bool = True
+    masks_workspace: bool = True
+    data_dir: str = ""
+    seconds: float = SECONDS
+
+
+def parse_hook(words: Sequence[str]) -> HookOptions | None:
+    """The options of a command line; None if it asks for help.
+
+    Raises:
+        ValueError: An option is unknown or has a wrong value.
+    """
+    found: dict[str, Any] = {}
+    leave: list[str] = []
+    rest = list(words[1:])
+    while rest:
+        word, equals, value = rest.pop(0).partition("=")
+        if word in ("-h", "--help"):
+            return None
+        if word in ("--no-mask", "--no-mask-workspace"):
+            found["masks" if word == "--no-mask" else "masks_workspace"] = False
+            continue
+        kinds: Mapping[str, Any] = {
+            "--threshold": int,
+            "--budget": int,
+            "--seconds": float,
+            "--data-dir": str,
+            "--leave": str,
+        }
+        if word not in kinds or not (equals or rest):
+            raise ValueError(f"There is no option {word}." if word not in kinds else f"{word} needs a value.")
+        given = kinds[word](value if equals else rest.pop(0))
+        if word == "--leave":
+            leave.append(given)
+        else:
+            found[word[2:].replace("-", "_")] = given
+    if found.get("budget", BUDGET) < 200:
+        raise ValueError("--budget must be at least 200.")
+    return HookOptions(words[0], leave=tuple(leave), **found)
+
+
+def hook(words: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Answer the event on standard input; always 0, unless the command line itself is wrong."""
+    try:
+        options = parse_hook(words)
+    except ValueError as problem:
+        complain(f"{problem} See tersely hook {words[0]} --help.")
+        return 1  # 2 would make some clients refuse the tool call.
+    if options is None:
+        sys.stdout.write(HELP)
+        return 0
+    shortener = ResultShortener(
+        environment,
+        folder=options.data_dir,
+        threshold=options.threshold,
+        budget=options.budget,
+        masks=options.masks,
+    )
+    try:
+        _limit(options.seconds, shortener)
+        if environment.get("TERSELY_OFF", "") in ("", "0"):
+            _answer(options, shortener)
+    except BaseException as problem:  # noqa: BLE001
+        # Broad, because no error of ours may reach the agent.
+        shortener.log(f"hook {options.client}", problem)
+    return 0
+
+
+def _limit(seconds: float, shortener: ResultShortener) -> None:
+    """End the process without an answer when the time is up."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        shortener.log("hook", TimeoutError())
+        os._exit(0)
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, max(0.05, seconds))
+
+
+def _answer(options: HookOptions, shortener: ResultShortener) -> None:
+    raw = _read_event()
+    if b'"PreToolUse"' in raw and b"[MASKED:" not in raw:
+        return
+    import json
+
+    event = json.loads(raw)
+    if not isinstance(event, dict):
+        return
+    from tersely.coding.claude_code import ClaudeCodeHook
+
+    answer = ClaudeCodeHook(shortener, masks_workspace=options.masks_workspace, leave=options.leave).answer(event)
+    if answer is not None:
+        signal.setitimer(signal.ITIMER_REAL, 0)  # An answer is written whole.
+        write_all(1, json.dumps(answer).encode())
+
+
+def _read_event() -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while part := os.read(0, 2**20):
+        parts.append(part)
+        size += len(part)
+        if size > _LARGEST_EVENT:
+            raise MemoryError
+    return b"".join(parts)
