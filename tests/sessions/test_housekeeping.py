@@ -103,6 +103,7 @@ async def test_a_webhook_gets_the_end_of_a_session_with_our_signature(database: 
         "completed",
         "It was the log.",
     )
+    assert told["text"].splitlines()[0] == "Disk full: The log filled the disk", "which chat programs show"
     assert told["verdict"] == {"cause": "The log filled the disk"}
     assert told["url"] == f"https://here.example/sessions/{session_id}" and told["title"] == "Disk full"
     signed = headers["x-tersely-timestamp"].encode() + b"." + body
@@ -124,3 +125,12 @@ async def test_only_a_webhook_that_did_not_answer_is_called_again(database: Data
         await until(lambda: len(well.heard) == 2)
     assert len(well.heard) == 2, "one for each session"
     assert len(ill.heard) == 4, "and three for the first, until it was taken"
+
+
+async def test_a_refusal_of_a_webhook_is_final(database: Database) -> None:
+    async with Receiver([400, 503, 204]).listening() as strict, keeping(database, strict.url):
+        await ended(database)
+        await until(lambda: len(strict.heard) >= 1)
+        passing = await ended(database)
+        await until(lambda: len(strict.heard) >= 3)
+    assert [passing in str(body) for _, body in strict.heard] == [False, True, True], "a 503 is not"

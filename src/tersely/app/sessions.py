@@ -30,6 +30,7 @@ from tersely.sessions.housekeeping import Housekeeping, Webhooks
 from tersely.sessions.intake import AlertIntake
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.models import Models
+from tersely.sessions.notifications import Notifications
 from tersely.sessions.past_sessions import HistoryServer
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
@@ -174,10 +175,21 @@ async def sessions_app(
                 public_url=settings.up.public_url or "",
             ),
         )
+        notifications = Notifications(
+            database=database,
+            bus=bus,
+            slack=settings.slack,
+            email=settings.email,
+            chains=tuple(settings.chains),
+            public_url=settings.up.public_url or "",
+            on_point=on_point,
+        )
         group = await stack.enter_async_context(anyio.create_task_group())
         group.start_soon(database.health.watch, database.check, worker.update_heartbeat)
         if not suspects_worker:
             group.start_soon(keeper.run)
+            if notifications.is_used:
+                group.start_soon(notifications.run)
         try:
             yield SessionsApp(
                 settings=settings,

@@ -47,8 +47,8 @@ def doctor(file: Path | None, offline: bool, as_json: bool) -> None:
     """Check that tersely up can run here.
 
     Checks configuration, disk, database, other workers, suspects, the last backup, port, models (one short call each)
-    and MCP servers (one connection each), and says what to do about each failure. Changes nothing. Exit code 1 when a
-    check fails.
+    and MCP servers (one connection each), Slack and the mail server (nothing is sent), and says what to do about each
+    failure. Changes nothing. Exit code 1 when a check fails.
     """
     check_extra("doctor")
 
@@ -105,6 +105,40 @@ async def _findings(file: Path | None, offline: bool) -> AsyncIterator[CheckOutc
         )
     async for finding in _servers(settings, offline):
         yield finding
+    async for finding in _people(settings, offline):
+        yield finding
+
+
+async def _people(settings: Settings, offline: bool) -> AsyncIterator[CheckOutcome]:
+    """The ways to tell people about sessions. Nothing is sent."""
+    import httpx2
+
+    from tersely.cpu.run import run_in_thread
+    from tersely.sessions.slack import NotificationError, SlackApi
+    from tersely.sessions.smtp import check_email
+
+    slack, email = settings.slack, settings.email
+    if slack.token:
+        channels = ", ".join(sorted({slack.channel, *slack.channels.values()} - {""}))
+        try:
+            async with httpx2.AsyncClient() as http:
+                api = SlackApi(http, slack.api_url, slack.token.get_secret_value(), slack.timeout)
+                words = "not asked" if offline else await api.check()
+            yield CheckOutcome("slack", "fine", f"{words}; channels {channels}")
+        except NotificationError as problem:
+            step = "Check TERSELY_SLACK_TOKEN (or slack.token), and that this machine reaches Slack."
+            yield CheckOutcome("slack", "wrong", f"refused the token: {problem}", step)
+        if not settings.up.public_url:
+            step = "Set TERSELY_PUBLIC_URL to the address under which people open the dashboard."
+            yield CheckOutcome("links", "look", "messages have no link to the session", step)
+    if email.host and (email.to or email.chains):
+        try:
+            if not offline:
+                await run_in_thread(check_email, email)
+            yield CheckOutcome("email", "fine", f"{email.host}:{email.port}" + (", not connected" if offline else ""))
+        except NotificationError as problem:
+            step = "Check TERSELY_SMTP_HOST, _PORT, _SECURITY, _USERNAME and _PASSWORD."
+            yield CheckOutcome("email", "wrong", f"{email.host}:{email.port}: {problem}", step)
 
 
 def _disk(settings: Settings) -> CheckOutcome:

@@ -11,7 +11,7 @@ changes and appends nothing, and a worker that lost the session gets `LostSessio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
 from tersely.events.types import (
     ChatStatus,
@@ -27,6 +27,7 @@ from tersely.events.types import (
     stored_row,
 )
 from tersely.llm.messages import Message
+from tersely.masking.masked import Masked
 from tersely.store import claims, events, groups, interactions, sessions, stages, timeline
 from tersely.store.claims import ClaimedSession, Question, SessionEnd
 from tersely.store.database import Connection
@@ -194,6 +195,33 @@ async def create_timeline_event(
         sequence=created.sequence,
     )
     return await _append(db, session_id, created.seq, stored_row(f"{step}/{new.event_type}", event), now=now)
+
+
+async def add_notice(
+    db: Connection, session_id: str, step: str, content: Masked, metadata: Mapping[str, Any], *, now: datetime
+) -> Logged | None:
+    """Add a notice to the timeline that no worker of the session reports, also after its end; None if it is there."""
+    new = NewTimelineEvent(
+        event_id=sessions.derived_id(session_id, step),
+        event_type="notice",
+        content=content,
+        metadata=metadata,
+        status="completed",
+    )
+    created = await timeline.create_afterwards(db, session_id, new, now=now)
+    if created is None:
+        return None
+    event = TimelineEventCreated(
+        event_id=new.event_id,
+        stage_id=None,
+        execution_id=None,
+        event_type="notice",
+        status=new.status,
+        content=new.content,
+        metadata=new.metadata,
+        sequence=created.sequence,
+    )
+    return await _append(db, session_id, created.seq, stored_row(f"{step}/notice", event), now=now)
 
 
 async def complete_timeline_event(

@@ -14,6 +14,7 @@ import anyio
 import httpx2
 
 from tersely.errors import SessionNotEnded, SessionNotFound, StoreUnavailable
+from tersely.sessions.announcements import Announcement
 from tersely.sessions.durable import Engine
 from tersely.store import audit, deliveries, events, idempotency, sessions
 from tersely.store.database import Database
@@ -118,23 +119,29 @@ class Housekeeping:
             headers["X-Tersely-Signature"] = (
                 "sha256=" + hmac.new(self.webhooks.secret, signed, hashlib.sha256).hexdigest()
             )
-        problems = []
+        problems: list[str] = []
+        refused: list[str] = []
         accepted = self._delivered.setdefault(session.id, set())
         for url in self.webhooks.urls:
             if url in accepted:
                 continue
             try:
                 answer = await http.post(url, content=body, headers=headers)
-                if answer.status_code >= 300:
-                    problems.append(f"{answer.status_code}")
-                else:
+                if answer.status_code < 300:
                     accepted.add(url)
+                elif _is_final(answer.status_code):
+                    # The receiver refuses this message, and would refuse it again.
+                    accepted.add(url)
+                    refused.append(f"{answer.status_code}")
+                else:
+                    problems.append(f"{answer.status_code}")
             except (httpx2.HTTPError, httpx2.InvalidURL) as problem:
                 problems.append(type(problem).__name__)
         over = not problems or tries >= TRIES
-        if problems:
+        if problems or refused:
             logger.warning(
-                "webhook_failed", extra={"session_id": session.id, "try": tries, "why": problems, "given_up": over}
+                "webhook_failed",
+                extra={"session_id": session.id, "try": tries, "why": problems + refused, "given_up": over},
             )
         if over:
             self._delivered.pop(session.id, None)
@@ -147,10 +154,13 @@ class Housekeeping:
         return {
             "event": "session.ended",
             "v": 1,
+            # The only field that the incoming webhooks of chat programs read.
+            "text": Announcement(kind="end", session=session, link=link or "").chat_text(),
             "session_id": session.id,
             "status": session.status,
             "reason": session.reason,
             "alert_type": session.alert_type,
+            "fingerprint": session.fingerprint or "",
             "title": session.title,
             "analysis": session.analysis,
             "verdict": session.verdict,
@@ -158,6 +168,11 @@ class Housekeeping:
             "ended_at": events.stamp(session.ended_at),
             "url": link,
         }
+
+
+def _is_final(status: int) -> bool:
+    """Whether a response is a refusal that trying again does not change: a redirection, or the client's mistake."""
+    return status < 500 and status not in (408, 425, 429)
 
 
 def _pause(tries: int) -> timedelta:

@@ -37,6 +37,7 @@ from tersely.research.options import ResearchOptions
 from tersely.results.spool import ResultSpool, spool_of
 from tersely.sessions.chains import ChainOptions, Defaults
 from tersely.sessions.chat_options import ChatOptions
+from tersely.sessions.notification_options import EmailOptions, SlackOptions
 from tersely.settings.environment import process_environment, settings_environment
 from tersely.settings.folders import temporary_folder
 from tersely.settings.names import check_names, complete
@@ -481,6 +482,8 @@ class Settings(BaseModel):
     auth: AuthSettings = AuthSettings()
     retention: RetentionSettings = RetentionSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    slack: SlackOptions = SlackOptions()
+    email: EmailOptions = EmailOptions()
     research: ResearchOptions = ResearchOptions()
     chat: ChatOptions = ChatOptions()
     defaults: Defaults = Defaults()

@@ -43,6 +43,9 @@ _REFERENCES: tuple[tuple[Key, str], ...] = (
 )
 """Keys whose value must be declared in another section; `*` matches any entry."""
 
+_KEYED_BY_CHAIN: tuple[Key, ...] = (("slack", "channels"), ("email", "chains"))
+"""Mappings whose keys are names of chains."""
+
 _KINDS = {"llm_providers": "provider", "mcp_servers": "server", "agents": "agent"}
 
 
@@ -164,6 +167,11 @@ def check_names(tree: SettingsTree) -> None:
                 kind = _KINDS[section]
                 known_names = nearest(name, known) if known else f"; no {kind} is declared under `{section}`."
                 tree.report(key, f"there is no {kind} of this name{known_names}")
+    if chains := _declared(tree, "chains"):
+        for place in _KEYED_BY_CHAIN:
+            for key, _ in _found(tree.values, (*place, "*"), ()):
+                if key[-1] not in chains:
+                    tree.report(key, f"there is no chain of this name{nearest(str(key[-1]), chains)}")
     _check_alert_types(tree)
 
 

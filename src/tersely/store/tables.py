@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0007"
+SCHEMA = "0008"
 """The migration that these tables need."""
 
 
@@ -349,6 +349,28 @@ past_sessions = Table(
     Column("text", Text, nullable=False, comment="title, verdict and summary, as they are searched"),
 )
 """Ended sessions with a verdict. The migration adds the full-text index `past_sessions_fts`: FTS5 or GIN."""
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    _session_id(),
+    Column("target", Text, nullable=False, comment="slack:CHANNEL or email"),
+    Column("kind", String(16), nullable=False, comment="start or end"),
+    Column("fingerprint", String(64), nullable=False, index=True, comment="of the session; one thread for each"),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text, nullable=False, comment="why it failed, or is unknown"),
+    Column("tries", Integer, nullable=False),
+    Column("due_at", UtcTime, nullable=False, comment="of a try; its end while one is made"),
+    Column("sent_at", UtcTime),
+    Column("message_id", Text, nullable=False, comment="as the receiver names it"),
+    Column("thread_id", Text, nullable=False, comment="message that begins the thread"),
+    Column("created_at", UtcTime, nullable=False),
+    CheckConstraint("status IN ('pending', 'sending', 'sent', 'failed', 'unknown')", name="status_is_known"),
+    UniqueConstraint("session_id", "target", "kind"),
+    Index(None, "status", "due_at"),
+)
+"""Messages about sessions to people."""
 
 tool_use = Table(
     "tool_use",

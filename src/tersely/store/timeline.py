@@ -79,8 +79,23 @@ async def create(
         LostSession: The session has ended, or belongs to another attempt.
     """
     advanced = await events.advance(db, session_id, attempt, _UNLESS_THERE, {"the_event": new.event_id})
-    if advanced is None:
-        return None
+    return None if advanced is None else await _insert(db, session_id, new, advanced, now)
+
+
+async def create_afterwards(
+    db: AsyncConnection, session_id: str, new: NewTimelineEvent, *, now: datetime
+) -> CreatedTimelineEvent | None:
+    """Insert a row that no worker of the session reports, also after its end; None if it exists, or the session is
+    gone.
+    """
+    found = await db.execute(_AFTERWARDS, {"the_session": session_id, "the_event": new.event_id})
+    advanced = found.one_or_none()
+    return None if advanced is None else await _insert(db, session_id, new, advanced, now)
+
+
+async def _insert(
+    db: AsyncConnection, session_id: str, new: NewTimelineEvent, advanced: sa.Row[Any], now: datetime
+) -> CreatedTimelineEvent:
     row = {
         "id": new.event_id,
         "session_id": session_id,
@@ -126,6 +141,12 @@ _UNLESS_THERE = events.advancing(
     unless=sa.exists().where(_IT),
     changes={"last_sequence": sessions.c.last_sequence + 1},
     returning=[sessions.c.last_sequence],
+)
+_AFTERWARDS = (
+    sa.update(sessions)
+    .where(sessions.c.id == sa.bindparam("the_session"), ~sa.exists().where(_IT))
+    .values(last_seq=sessions.c.last_seq + 1, last_sequence=sessions.c.last_sequence + 1)
+    .returning(sessions.c.last_seq, sessions.c.last_sequence)
 )
 _UNLESS_ENDED = events.advancing(unless=~sa.exists().where(_IT, timeline_events.c.status == STREAMING))
 

@@ -344,6 +344,20 @@ class SeenBeforeOut(_ResponseBody):
     """The latest five, newest first."""
 
 
+class NotificationOut(_ResponseBody):
+    """A message about the session to people."""
+
+    target: str
+    """`slack:CHANNEL` or `email`."""
+
+    kind: Literal["start", "end"]
+    status: Literal["pending", "sending", "sent", "failed", "unknown"]
+    """`unknown`: it may have been sent; it is not sent again."""
+
+    reason: str
+    sent_at: Moment | None
+
+
 class FoundSessionOut(_ResponseBody):
     id: str
     status: SessionStatus
@@ -512,6 +526,9 @@ class SessionDetailOut(SessionOut):
 
     questions: int
     """Follow-up questions about it."""
+
+    notifications: list[NotificationOut]
+    """Messages about it to Slack and by e-mail."""
 
     stages: list[StageOut]
 

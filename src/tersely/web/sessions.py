@@ -19,6 +19,7 @@ from tersely.store import sessions as rows
 from tersely.store.database import Connection, Database
 from tersely.store.interactions import StoredInteraction
 from tersely.store.listing import Filters
+from tersely.store.notifications import notifications_of
 from tersely.store.sessions import Session
 from tersely.store.stages import Execution, Stage
 from tersely.store.statuses import Status
@@ -50,6 +51,7 @@ from tersely.web.schemas import (
     InteractionDetailOut,
     InteractionOut,
     KeptResultOut,
+    NotificationOut,
     QuestionOut,
     SeenBeforeOut,
     SessionDetailOut,
@@ -315,6 +317,7 @@ async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:
     return SessionDetailOut(
         **session_fields(session, stages.current(planned), len(planned), await find_triage(db, session_id)),
         seen_before=await _seen_before(db, session),
+        notifications=[NotificationOut.model_validate(one) for one in await notifications_of(db, session_id)],
         alert=session.alert,
         runbook=session.runbook,
         mcp=None if session.override is None else dict(session.override),
