@@ -14,7 +14,7 @@ FROM python:3.12-slim
 RUN useradd --create-home --uid 10001 tersely && mkdir /data && chown tersely /data
 COPY --from=build /app /app
 ENV PATH=/app/bin:$PATH PYTHONUNBUFFERED=1 TERSELY_HOST=0.0.0.0 TERSELY_DATA_DIR=/data
-USER tersely
+USER 10001
 VOLUME /data
 EXPOSE 8007
 HEALTHCHECK --interval=15s --timeout=5s --retries=3 --start-period=10s \

@@ -25,7 +25,7 @@ $(BIN)/uv:
 
 # The peers of bench/ have needs of their own, hence environments of their own.
 BENCH := .venv-bench/bin
-.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready .venv-interop-older/.ready .venv-supply-chain/.ready: %/.ready: .venv/.ready
+.venv-bench/.ready .venv-headroom/.ready .venv-interop/.ready .venv-interop-older/.ready .venv-supply-chain/.ready .venv-docs/.ready .venv-deploy/.ready: %/.ready: .venv/.ready
 	@$(PYTHON) -m venv $*
 	@$(call install,$*,--require-hashes -r requirements/$(*:.venv-%=%).txt)
 	@echo "$(CURDIR)/src" > $$($*/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/tersely-src.pth
@@ -35,6 +35,8 @@ BENCH := .venv-bench/bin
 .venv-interop/.ready: requirements/interop.txt
 .venv-interop-older/.ready: requirements/interop-older.txt
 .venv-supply-chain/.ready: requirements/supply-chain.txt
+.venv-docs/.ready: requirements/docs.txt
+.venv-deploy/.ready: requirements/deploy.txt
 
 .PHONY: setup
 setup: .venv/.ready
@@ -83,6 +85,24 @@ lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+
+.PHONY: dist
+dist: .venv/.ready ## Wheel and source archive, into dist
+	@rm -rf dist && $(BIN)/python -m hatchling build -d dist
+
+.PHONY: smoke
+smoke: .venv/.ready ## Both archives in fresh environments with an empty home, then tersely[all] and its demo
+	@$(BIN)/python -m tests.smoke --demo
+
+.PHONY: docs
+docs: .venv-docs/.ready ## The documentation site, into build/site; broken links fail
+	@$(BIN)/python -m website.generate
+	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
+	@echo "build/site/index.html"
+
+.PHONY: deploy-check
+deploy-check: .venv-deploy/.ready ## Chart rendered and validated, container file, compose files, systemd unit and workflows checked
+	@.venv-deploy/bin/python -m deploy.check
 
 .PHONY: kills
 kills: .venv/.ready ## Kills per store with side effects, an update and a database outage in the middle
@@ -135,6 +155,8 @@ lock: | $(BIN)/uv ## Resolve the requirements again
 	@$(COMPILE) --group pyproject.toml:interop-older -o requirements/interop-older.txt
 	@$(COMPILE) --group pyproject.toml:build -c requirements/dev.txt -o requirements/build.txt
 	@$(COMPILE) --group pyproject.toml:supply-chain -o requirements/supply-chain.txt
+	@$(COMPILE) --group pyproject.toml:docs -o requirements/docs.txt
+	@$(COMPILE) --group pyproject.toml:deploy -o requirements/deploy.txt
 
 RUNTIME_PACKAGES = $(shell sed -nE 's/^([A-Za-z0-9._-]+)==.*/\1/p' requirements/runtime.txt)
 

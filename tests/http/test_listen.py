@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from tersely.http.listen import listen, serve_http
+from tersely.http.listen import handled_signals, listen, serve_http
 
 
 def application(events: list[str]) -> Starlette:
@@ -170,3 +170,12 @@ async def test_an_ipv6_address_is_shown_in_brackets(host: str) -> None:
         assert address.startswith("http://[::1]:")
         assert (await get(address)).status_code == 200
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_signals_arrive_also_where_the_event_loop_takes_no_handlers() -> None:
+    """As on Windows."""
+    before = signal.getsignal(signal.SIGINT)
+    with handled_signals(signal.SIGINT) as signals, anyio.fail_after(60):
+        os.kill(os.getpid(), signal.SIGINT)
+        assert await anext(signals) == signal.SIGINT
+    assert signal.getsignal(signal.SIGINT) is before

@@ -197,29 +197,26 @@ async def _serve(settings: Settings, hooks: Hooks, child_command: Sequence[str])
 
 async def _work(settings: Settings, hooks: Hooks, child_command: Sequence[str]) -> None:
     import logging
-    import signal
-
-    import anyio
 
     from tersely.app.sessions import sessions_app
+    from tersely.http.listen import stop_signals
     from tersely.web.version import VERSION
 
     async with sessions_app(
         settings, version=VERSION, on_point=hooks.on_point, child_command=child_command
     ) as sessions:
         logging.getLogger("tersely.work").info("working", extra={"executor": sessions.worker.name})
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        with stop_signals() as signals:
             async for _ in signals:
                 await sessions.worker.leave()
                 return
 
 
 async def _work_on_suspects(settings: Settings, hooks: Hooks, name: str) -> None:
-    import signal
-
     import anyio
 
     from tersely.app.sessions import sessions_app
+    from tersely.http.listen import stop_signals
     from tersely.web.version import VERSION
 
     ended_in_order = True
@@ -229,7 +226,7 @@ async def _work_on_suspects(settings: Settings, hooks: Hooks, name: str) -> None
     ):
 
         async def leave_when_told() -> None:
-            with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            with stop_signals() as signals:
                 async for _ in signals:
                     await sessions.worker.leave()
                     tasks.cancel_scope.cancel()

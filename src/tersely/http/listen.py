@@ -7,8 +7,9 @@ that everything around it is closed in order. A second signal ends it at once.
 import asyncio
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 
 import anyio
 import anyio.abc
@@ -180,7 +181,7 @@ async def serve_http(
         server.should_exit = True
 
     async def stop_on_signal(*, task_status: anyio.abc.TaskStatus[None]) -> None:
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        with stop_signals() as signals:
             task_status.started()
             async for _ in signals:
                 if stopping.is_set():
@@ -194,6 +195,40 @@ async def serve_http(
         on_ready(_address(host, listener.getsockname()[1]))
         await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
+
+
+@contextmanager
+def stop_signals() -> Iterator[AsyncIterator[object]]:
+    """The signals that ask a process to stop: SIGINT and SIGTERM, on Windows Ctrl-C and Ctrl-Break."""
+    if sys.platform == "win32":
+        # Its event loops take no signal handlers.
+        with handled_signals(signal.SIGINT, signal.SIGBREAK) as signals:
+            yield signals
+    else:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            yield signals
+
+
+@contextmanager
+def handled_signals(*numbers: signal.Signals) -> Iterator[AsyncIterator[object]]:
+    """Signals by way of the interpreter's own handlers, which every system has."""
+    loop = asyncio.get_running_loop()
+    send, receive = anyio.create_memory_object_stream[int](8)
+
+    def pass_on(number: int, _: object) -> None:
+        def deliver() -> None:
+            with suppress(anyio.WouldBlock, anyio.BrokenResourceError):
+                send.send_nowait(number)
+
+        loop.call_soon_threadsafe(deliver)
+
+    previous = {number: signal.signal(number, pass_on) for number in numbers}
+    try:
+        with send, receive:
+            yield receive
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _address(host: str, port: int) -> str:
