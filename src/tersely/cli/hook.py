@@ -23,13 +23,13 @@ CLIENTS = ("claude-code",)
 
 @click.group()
 def hook() -> None:
-    """Condense what a coding agent's own tools return, before its model reads it."""
+    """Condense the results of a coding agent's own tools."""
 
 
 @hook.command("claude-code", context_settings=UNPARSED, add_help_option=False)
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 def claude_code(words: tuple[str, ...]) -> None:
-    """Answer one event of Claude Code; it starts this for every tool call."""
+    """Answer one event of Claude Code."""
     from tersely.coding.hook import hook as answer
     from tersely.settings.environment import process_environment
 
@@ -205,7 +205,7 @@ def _show_diff(path: Path, before: str, after: str) -> None:
 @hook.command()
 @click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT", default="claude-code")
 def check(client: str) -> None:
-    """Prove with recorded events that CLIENT would accept our answers."""
+    """Check our answers with recorded events of CLIENT."""
     from tersely.coding.exchanges import CLAUDE_CODE_OUTPUTS, NEEDLE, SECRET, VERSIONS, claude_code_events, refusal_of
 
     click.echo(f"Events and rules of Claude Code {VERSIONS[client]}")

@@ -38,7 +38,9 @@ def rerun(
     token: str,
     as_json: bool,
 ) -> None:
-    """Investigate the alert of an ended session again and print the new session's id.
+    """Investigate the alert of an ended session again.
+
+    Prints the id of the new session.
 
     \b
     tersely rerun 7fab797d-2203-44a0-9700-802ad81a48a1 --model strong --watch
@@ -63,7 +65,10 @@ def rerun(
 @TOKEN
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def compare(first: str, second: str, url: str, token: str, as_json: bool) -> None:
-    """Show two sessions side by side: verdicts, evidence, stages, tools, tokens, money and time."""
+    """Show two sessions side by side.
+
+    Verdicts, evidence, stages, tools, tokens, money and time.
+    """
     check_extra("compare")
 
     found = call_api("GET", url, token, f"/sessions/{first}/compare/{second}")
