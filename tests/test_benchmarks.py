@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS: dict[str, tuple[str, ...]] = {
     "busy": (),
     "chunks": (),
+    "commands": (),
     "condense": ("--engine", "tersely"),
     "dashboard": (),
     "files": ("--engine", "tersely"),
