@@ -153,7 +153,7 @@ def _by_part(condensed: Condensed, lines: list[str]) -> Iterator[tuple[Condensed
         text = _SKIPPED.sub("", text)
         parts = parts_of("\n".join(about))
         kind = parts[0].kind if len(parts) == 1 and not parts[0].title else "mixed"
-        kind = condensed.kind if condensed.kind in TREES else kind
+        kind = "mixed" if condensed.kind in TREES else kind  # Pieces of a document, whatever they look like.
         yield replace(condensed, text=text, kind=kind, account=Account(lost=lost)), about
 
 

@@ -200,6 +200,21 @@ def test_a_conclusion_about_all_records_is_stated(
     assert [name for name in names if name not in shown] == []
 
 
+@pytest.mark.parametrize("form", ["json lines", "table", "csv", "log", "pairs"])
+@pytest.mark.parametrize(("records", "question", "counts", "names"), CASES, ids=[case[1] or "-" for case in CASES])
+def test_a_conclusion_about_all_records_is_stated_for_sections_too(
+    form: str,
+    records: list[Record],
+    question: str,
+    counts: dict[str, int],
+    names: list[str],
+) -> None:
+    text = FORMS[form](records)
+    shown = condense_structurally(text, 500, question, section=len(text) // 3).text
+    assert [value for value, times in counts.items() if not concludes(shown, value, times)] == []
+    assert [name for name in names if name not in shown] == []
+
+
 @pytest.mark.parametrize("form", ["json", "json in one line", "yaml", "xml", "blocks"])
 def test_an_ordinary_record_is_a_pattern_and_others_are_not_named_in_crumbs(form: str) -> None:
     """Before, 14 to 20 ordinary pods were named, most with a single value."""

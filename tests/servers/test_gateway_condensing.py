@@ -98,6 +98,7 @@ async def test_structured_content_that_is_too_long_is_condensed_even_beside_a_sh
         and "CrashLoopBackOff" in condensed.text
         and O200K.count(condensed.text) <= 1_000
     )
+    assert "[2000 pods; status: Running ×1999, CrashLoopBackOff ×1]" in condensed.text, "counts of what is left out"
 
 
 async def test_structured_content_that_says_more_than_a_condensed_text_is_kept_beside_it() -> None:

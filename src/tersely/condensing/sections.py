@@ -211,7 +211,7 @@ class _Merged:
             self.owner = len(self.units)
         if unit.repeated is not None:
             counting = self.counting.get(unit.repeated.template)
-            if counting is not None and not unit.repeated.asked:
+            if counting is not None and not unit.repeated.stands_out:
                 self.units[counting].score = max(unit.score, self.units[counting].score)
                 return counting
             self._count(unit, counting is not None)

@@ -127,8 +127,8 @@ class RepeatedLine:
     """The line without counts."""
     also: tuple[tuple[str, Hashable], ...] = ()
     """Words that other templates have in place of one of its words, with these templates."""
-    asked: bool = False
-    """Whether the line has a value that the question names."""
+    stands_out: bool = False
+    """Whether the line has a value that the question names, or an odd or extreme one."""
     timed: bool = False
     """Whether the line is shown without its time."""
 

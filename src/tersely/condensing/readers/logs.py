@@ -92,6 +92,8 @@ class _Template:
     score: float = 0.0
     hits: list[int] = field(default_factory=list)
     """Members that contain an identifier of the focus."""
+    stands_out: bool = False
+    """Whether the shown member has an odd or extreme value."""
     coarse: bool = False
     also: list[str] = field(default_factory=list)
     """Words that absorbed templates have in place of one of these."""
@@ -680,6 +682,7 @@ class _Reader:
         for at, score in extras:
             if at in shown:
                 shown[at].score = max(score, shown[at].score)
+                shown[at].stands_out = True
             else:
                 single[at] = max(score, single.get(at, 0.0))
         asked_for = {at for template in self.templates for at in template.hits}
@@ -791,7 +794,7 @@ class _Reader:
             template.name,
             self.log.single(template.shown) if alone else template.parts.shown,
             tuple((word, each.name) for word, each in zip(template.also, template.absorbs, strict=True)),
-            asked=bool(template.hits),
+            stands_out=bool(template.hits) or template.stands_out,
             timed=bool(template.parts.time),
         )
 
