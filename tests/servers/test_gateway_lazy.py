@@ -68,3 +68,19 @@ def test_a_search_prefers_names_rare_words_and_other_forms_of_a_word() -> None:
     assert {one["name"].split("_")[1] for one in search("volumes", definitions)} == {"volume"}
     assert search("list all customers", definitions)[0]["name"] == "list_customer"
     assert search("", definitions) == []
+
+
+async def test_tools_that_are_used_often_are_listed_after_the_next_start() -> None:
+    async with serving(many().http_app(), lifespan="on") as address:
+        for expected in (set(), {"get_pod"}):
+            async with (
+                gateway(at(f"{address}/mcp", "ops", lazy=True)) as ours,
+                Client(ours.url) as client,
+            ):
+                listed = {tool.name for tool in await client.list_tools()}
+                assert listed == expected | {"search_tools", "call_tool", "read_result"}
+                for name in ("get_pod", "get_pod", "get_pod", "get_node"):
+                    await client.call_tool_mcp("call_tool", {"name": name})
+                assert {tool.name for tool in await client.list_tools()} == listed, "stable while a client is there"
+                search = text_of(await client.call_tool_mcp("search_tools", {"query": "get pod"}))
+                assert ("get_pod" in search) == (not expected), "a tool is either listed or found"

@@ -111,6 +111,20 @@ def _adding(dialect: str) -> tuple[Any, Any]:
     return adding(tool_use, _SUMS), adding(tool_latency, ["calls"])
 
 
+async def most_used(db: AsyncConnection, *, door: Door, since: date, least: int, most: int) -> list[str]:
+    """The tools that were called most, as `server.tool`, if they were called at least so often."""
+    calls = sa.func.sum(tool_use.c.calls)
+    chosen = (
+        sa.select(tool_use.c.server, tool_use.c.tool)
+        .where(tool_use.c.door == door, tool_use.c.day >= since)
+        .group_by(tool_use.c.server, tool_use.c.tool)
+        .having(calls >= least)
+        .order_by(calls.desc(), tool_use.c.server, tool_use.c.tool)
+        .limit(most)
+    )
+    return [f"{server}.{tool}" for server, tool in await db.execute(chosen)]
+
+
 async def used(db: AsyncConnection, *, since: date | None = None, door: Door | None = None) -> list[ToolUse]:
     """Statistics by day and tool, oldest day first."""
 

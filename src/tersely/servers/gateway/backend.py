@@ -9,6 +9,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -16,6 +18,8 @@ from starlette.requests import Request
 
 from tersely.app.summarizer import kept_results
 from tersely.condensing.summarize.cache import NoCache, SummaryCache
+from tersely.cpu.run import run_in_thread
+from tersely.errors import StoreUnavailable
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.mcp.servers import Server
@@ -23,12 +27,15 @@ from tersely.pipeline.process import Pipeline
 from tersely.results.kept import user_scope
 from tersely.results.read_back import ReadBack
 from tersely.servers.gateway.counting import Counting
+from tersely.servers.gateway.frequent_tools import LEAST_CALLS, MOST_FREQUENT, WITHIN_DAYS, save_frequent
 from tersely.servers.gateway.policies import Policies
 from tersely.servers.gateway.results import ResultTranslator
 from tersely.sessions.models import Models
 from tersely.settings.model import Settings
 from tersely.store.audit import AuditEntry, record
+from tersely.store.database import Database
 from tersely.store.summaries import SummaryFile
+from tersely.store.usage import most_used
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +73,7 @@ async def open_backend(
     Raises:
         ConfigError, StoreUnavailable: The database cannot be used.
     """
+    is_lazy = bool(settings.gateway.lazy_above) or any(server.options.lazy for server in servers)
     uses_model = models or any(_uses_model(server) for server in servers)
     async with kept_results(settings) as kept, _summarizers(settings, uses_model) as (llm, cache):
         pipeline = Pipeline(results=kept, cache=cache)
@@ -77,12 +85,28 @@ async def open_backend(
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(backend.counting.keep_storing)
+            if is_lazy:
+                tasks.start_soon(_remember_frequent, kept.database, settings.store.data_dir)
             try:
                 yield backend
             finally:
                 tasks.cancel_scope.cancel()
                 with anyio.CancelScope(shield=True), anyio.move_on_after(5):
                     await backend.counting.store()
+                    if is_lazy:
+                        await _remember_frequent(kept.database, settings.store.data_dir)
+
+
+async def _remember_frequent(database: Database, folder: Path) -> None:
+    """Write the most used tools of the last weeks for the next start; those of this one are listed already."""
+    since = datetime.now(UTC).date() - timedelta(days=WITHIN_DAYS)
+    try:
+        async with database.transaction() as db:
+            tools = await most_used(db, door="gateway", since=since, least=LEAST_CALLS, most=MOST_FREQUENT)
+    except StoreUnavailable as problem:
+        logger.warning("frequent_tools_not_read", extra={"problem": str(problem)})
+        return
+    await run_in_thread(save_frequent, folder, tools)
 
 
 def _uses_model(server: Server) -> bool:

@@ -40,6 +40,9 @@ class ListingOptions:
     lazy_above: int = 0
     """Number of tools above which all are lazy; 0: never."""
 
+    frequent: frozenset[str] = frozenset()
+    """Tools that are listed although others of their server are lazy, as `server.tool`."""
+
 
 @dataclass(frozen=True)
 class Offer:
@@ -157,6 +160,7 @@ def catalogue(
         name
         for name, offer in offers.items()
         if registry.server(offer.tool.server).options.is_lazy(offer.tool.name, len(offers) > options.lazy_above > 0)
+        and offer.tool.dotted not in options.frequent
     )
 
     def free(name: str) -> str:

@@ -15,6 +15,7 @@ from tersely.cpu.run import run_in_thread
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
 from tersely.servers.gateway.catalogue import ListingOptions
+from tersely.servers.gateway.frequent_tools import load_frequent
 from tersely.servers.gateway.known_servers import KNOWN_FOLDER, KnownServers
 from tersely.servers.gateway.policies import Policies
 from tersely.servers.gateway.protocol import GREETING_SECONDS, LIST_SECONDS, Gateway
@@ -61,7 +62,9 @@ async def running_gateway(
         load_backend=load_backend,
         pins=ToolPins(folder / SEEN_FILE),
         known=KnownServers(folder / KNOWN_FOLDER, policies),
-        listing=ListingOptions(options.intent_argument, options.intent_description, options.lazy_above),
+        listing=ListingOptions(
+            options.intent_argument, options.intent_description, options.lazy_above, load_frequent(folder)
+        ),
         strict=strict,
         list_seconds=list_seconds,
         greeting_seconds=greeting_seconds,
