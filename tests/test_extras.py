@@ -221,6 +221,7 @@ def refusals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "up": ["up", "--port", "0"],
         "work": ["work"],
         "suspects": ["suspects", "--name", "child"],
+        "ask": ["ask", "why?"],
         "investigate": ["investigate", str(file), "--url", "http://127.0.0.1:9"],
         "watch": ["watch", "no-session", "--url", "http://127.0.0.1:9"],
         "chat": ["chat", "no-session", "why?", "--url", "http://127.0.0.1:9"],

@@ -105,6 +105,7 @@ COMMANDS = {
     "work": "agent: what the model gets of a tool result",
     "suspects": "agent: what the model gets of a tool result",
     "investigate": "alert: what is stored",
+    "ask": "alert: what is stored",
     "chat": "alert: what is stored",
     "research": "research: crawl",
     "read": "tersely read",

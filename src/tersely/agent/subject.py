@@ -20,6 +20,12 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.:/-]{1,120}")
 _PAIR = re.compile(r"(?<![\w.])([A-Za-z_][\w.-]{1,40})\s*[=:]\s*[\"']?([A-Za-z0-9][\w./:-]{0,100})")
 
 
+_NAMED = re.compile(r"(?i)\b(in (?:the )?(?:namespace )?)?([a-z][a-z0-9]*(?:[-_.][a-z0-9]+)+)\b")
+"""Names that are no ordinary words, and whether they say where something is."""
+
+LONGEST_SENTENCE = 300
+
+
 def _set(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
@@ -75,6 +81,8 @@ def subject_of(alert: str) -> Subject:
     for key, value in pairs:
         if key not in _NOT_NAMES and _NAME.fullmatch(value) and not _is_plain_number(value) and not TIME.match(value):
             fields.setdefault(key, value)
+    if not fields:
+        fields = _named_in_sentence(alert)
     times = [
         time
         for key, value in pairs
@@ -95,6 +103,20 @@ def subject_of(alert: str) -> Subject:
         title=" ".join(title.split())[:200],
         prose=" ".join(prose.split())[:MOST_PROSE],
     )
+
+
+def _named_in_sentence(text: str) -> dict[str, str]:
+    """What a question of one sentence is about: names like `web-7`, else its first word that means something."""
+    if len(text) > LONGEST_SENTENCE or "\n" in text.strip():
+        return {}
+    fields: dict[str, str] = {}
+    for found in _NAMED.finditer(text):
+        fields.setdefault("namespace" if found.group(1) else "service", found.group(2))
+    if "service" not in fields:
+        known = {part for name in fields.values() for part in words_in(name)}
+        if first := next((word for word in words_in(text) if word not in known), ""):
+            fields["service"] = first
+    return fields
 
 
 def _pairs(alert: str) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tersely.cli.ask import ask
 from tersely.cli.audit import audit
 from tersely.cli.backup import backup, restore
 from tersely.cli.chat import chat
@@ -94,6 +95,7 @@ for command in (
     up,
     work,
     suspects,
+    ask,
     investigate,
     watch,
     chat,

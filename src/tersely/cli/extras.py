@@ -13,6 +13,7 @@ COMMAND_EXTRAS = {
     "up": "up",
     "work": "up",
     "suspects": "up",
+    "ask": "up",
     "investigate": "up",
     "watch": "up",
     "chat": "up",

@@ -19,7 +19,6 @@ from tersely.cli.hooks import Hooks, pass_hooks
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from tersely.app.sessions import SessionsApp
     from tersely.settings.model import Settings
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -224,6 +223,7 @@ async def _research(
     """The result, or None and the reason."""
     from tersely.app.sessions import sessions_app
     from tersely.app.summarizer import kept_results
+    from tersely.cli.local_session import show_session
     from tersely.research.work import result_of
     from tersely.sessions.intake import Submission
     from tersely.store import listing
@@ -245,7 +245,7 @@ async def _research(
         else:
             accepted = await sessions.intake.submit(Submission(data=data, alert_type=CHAIN), principal="research")
             session_id = accepted.session_id
-        await _show(sessions, session_id, console)
+        await show_session(sessions, session_id, console)
         async with sessions.database.reading() as db:
             session = await rows.find(db, session_id)
         if session.status != "completed":
@@ -253,22 +253,3 @@ async def _research(
             reason = session.reason if console.quiet or not session.reason else ""
             return None, reason or f"The research {session.status}. The same command tries again."
         return await result_of(sessions.kept, session), "The result could not be kept; --fresh starts again."
-
-
-async def _show(sessions: SessionsApp, session_id: str, console: Console) -> None:
-    """Show the session's events until it ends."""
-    from rich.live import Live
-
-    from tersely.store.events import channel_of
-    from tersely.store.statuses import ENDS
-    from tersely.terminal import Screen
-
-    screen = Screen(console)
-    async with sessions.bus.subscribe(channel_of(session_id), 0) as events:
-        with Live(console=console, get_renderable=screen.growing, refresh_per_second=8, transient=True):
-            async for payload in events:
-                event = json.loads(payload)
-                screen.take(event)
-                if event["type"] == "session.status" and event["status"] in ENDS:
-                    break
-    screen.close()
