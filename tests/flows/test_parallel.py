@@ -44,7 +44,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
         },
         "chains": {
-            "pair": chain("pair", both),
+            "pair": chain("pair", both, runbook="RUNBOOK: look at db-1 first."),
             "then": chain("then", both, close),
             "all": chain("all", {**both, "success_policy": "all"}),
             "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
@@ -94,6 +94,7 @@ async def test_agents_work_in_parallel_and_a_model_compares_their_verdicts(servi
     assert stage["analysis"] == combined["analysis"] == "The database is the cause; pods is wrong."
     # Its quotation is one of a result that another agent fetched.
     assert story.session["verdict"]["evidence"][0]["quote"] == REFUSED and not story.session["verdict"]["unverified"]
+    assert "RUNBOOK: look at db-1 first." in case.prompt(0)
     prompt = case.prompt(0, "summarist")
     for told in ("What the agent 'logs' found", "The image of api-0 is broken.", CRASHES, "Confidence: medium"):
         assert told in prompt

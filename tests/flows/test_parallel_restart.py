@@ -33,7 +33,11 @@ async def test_a_restart_repeats_nothing_of_an_agent_whose_steps_are_stored(url:
     for _ in range(3):
         async with flow_service(url, tmp_path, configuration) as service:
             case = service.case(main=script("main", logs_agent()), spare=script("spare", pods_agent()))
-            synthesis = [calls("read_result", handle="r_none"), "The database.", stated("db-1 refuses.", REFUSED)]
+            synthesis: list[Reply | str] = [
+                calls("read_result", handle="r_none"),
+                "The database.",
+                stated("db-1 refuses.", REFUSED),
+            ]
             case.scripts["summarist"] = script("summarist", synthesis)
             session_id = session_id or await service.submit(case, alert_type="pair")
             waiting = next((name for name, is_held in held.items() if is_held), "")

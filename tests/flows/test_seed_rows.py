@@ -66,18 +66,23 @@ async def test_tools_that_cannot_be_combined_are_reported_once(service: FlowServ
     assert len(story.shown("error")) == 1 and len(bodies) == 3
 
 
-async def test_a_runbook_that_is_an_address_is_reported_in_the_202(service: FlowService) -> None:
+async def test_a_runbook_that_is_an_address_is_read_later_and_refused_off_the_list(service: FlowService) -> None:
     case = service.case(main=["nothing to see", "nothing to see"])
     body: dict[str, Any] = {"data": case.alert(), "alert_type": "plain"}
     answer = await service.web.http.post(
         "/api/v1/alerts", json={**body, "runbook": "https://github.com/a/b/runbook.md"}
     )
-    assert answer.status_code == 202 and "not fetched" in answer.json()["message"]
+    assert answer.status_code == 202 and "is read from its address" in answer.json()["message"]
+    for address in ("https://wiki.example.org/runbook", "http://github.com/a/b.md", "https://u:p@github.com/a.md"):
+        refused = await service.web.http.post("/api/v1/alerts", json={**body, "runbook": address})
+        assert 400 <= refused.status_code < 500 and "runbook" in refused.json()["error"]["message"]
     text = {**body, "runbook": "See https://example.com, then restart it."}
     plain = await service.web.http.post("/api/v1/alerts", json=text)
-    assert plain.status_code == 202 and "fetched" not in plain.json()["message"]
+    assert plain.status_code == 202 and "runbook" not in plain.json()["message"]
     for accepted in (answer, plain):
         await service.web.until(accepted.json()["session_id"], "completed")
+    without = await service.story(answer.json()["session_id"])
+    assert without.shown("notice")[0]["content"].startswith("Investigated without the runbook https://github.com/a/b")
 
 
 async def test_a_model_that_calls_a_tool_instead_of_concluding_is_asked_once_more(service: FlowService) -> None:

@@ -35,6 +35,7 @@ from tersely.sessions.past_sessions import HistoryServer
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.rerun import Reruns
+from tersely.sessions.runbooks import Runbooks
 from tersely.sessions.worker import Work, Worker, WorkerTimeouts, new_worker_name
 from tersely.settings.environment import process_environment
 from tersely.settings.model import Settings
@@ -132,8 +133,16 @@ async def sessions_app(
             takes_suspects=suspects_worker is not None,
             name=suspects_worker or new_worker_name(),
         )
+        runbooks = Runbooks(settings.runbooks)
         investigations = Investigations(
-            plan=plan, models=models, registry=registry, kept=kept, cache=cache, step=worker.step, fork=worker.fork
+            plan=plan,
+            models=models,
+            registry=registry,
+            kept=kept,
+            cache=cache,
+            step=worker.step,
+            fork=worker.fork,
+            runbooks=runbooks,
         )
         works["investigation"] = reruns = Reruns(investigations=investigations)
         works[CHAT] = Chats(reruns=reruns, options=settings.chat, database=database)
@@ -159,6 +168,7 @@ async def sessions_app(
             servers=registry.connections,
             max_pending=queue.max_pending,
             checks={"research": lambda chain, data: request_of(data, plan.chains[chain].stages, settings.research)},
+            runbooks=runbooks,
             on_point=on_point,
         )
         hooks = settings.webhooks

@@ -183,6 +183,10 @@ class ChainOptions(BaseModel):
     budget: BudgetOptions | None = None
     """What a session of this chain may spend, instead of the default."""
 
+    runbook: Annotated[str | None, Field(max_length=65_536)] = None
+    """Runbook of alerts that bring none: its text, or an https address on a host of `runbooks.allowed_hosts`. If
+    omitted, the default."""
+
     kind: str = "investigation"
     """The workflow that runs it."""
 
@@ -241,6 +245,9 @@ class Defaults(BaseModel):
 
     budget: BudgetOptions = BudgetOptions()
     """What a session may spend."""
+
+    runbook: Annotated[str, Field(alias="TERSELY_DEFAULT_RUNBOOK", max_length=65_536)] = ""
+    """Runbook of alerts that bring none, and whose chain has none: its text, or an https address."""
 
     summarization: SummarizationDefaults = SummarizationDefaults()
     alert_masking: AlertMasking = AlertMasking()

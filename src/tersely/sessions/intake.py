@@ -8,7 +8,6 @@ text.
 import hashlib
 import json
 import logging
-import re
 import secrets
 import uuid
 from collections.abc import Callable, Mapping
@@ -39,6 +38,8 @@ from tersely.sessions.durable import Engine
 from tersely.sessions.fingerprint import fingerprint_of
 from tersely.sessions.overrides import AcceptedOverride, Override
 from tersely.sessions.plan import InvestigationPlan
+from tersely.sessions.runbook_options import RunbookOptions
+from tersely.sessions.runbooks import ADDRESS, Runbooks
 from tersely.sessions.worker import Worker
 from tersely.store import groups
 from tersely.store import sessions as rows
@@ -100,11 +101,13 @@ class AlertIntake:
         servers: Mapping[str, ServerConnection],
         max_pending: int,
         checks: Mapping[str, Check] = {},
+        runbooks: Runbooks | None = None,
         on_point: Callable[[str], None] = lambda point: None,
     ) -> None:
         """
         Args:
             checks: By kind of session, the check of an alert's text.
+            runbooks: Checks the addresses of runbooks.
             on_point: Called with the name of each crash point as it is passed; a test ends the process there.
         """
         self._database = database
@@ -115,6 +118,7 @@ class AlertIntake:
         self.servers = servers
         self._max_pending = max_pending
         self._checks = checks
+        self._runbooks = runbooks or Runbooks(RunbookOptions())
         self._on_point = on_point
 
     async def submit(
@@ -132,10 +136,9 @@ class AlertIntake:
         """
         alert_type, chain = self.plan.chain_for(submission.alert_type)
         if len(submission.runbook.encode("utf-8", "replace")) > LONGEST_RUNBOOK:
-            raise InputError(
-                f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters; addresses are not "
-                "fetched."
-            )
+            raise InputError(f"runbook is longer than {LONGEST_RUNBOOK:,} bytes. Send the part that matters.")
+        if ADDRESS.fullmatch(submission.runbook.strip()):
+            self._runbooks.check(submission.runbook)
         override = self.accepted_override(submission.override, chain, may_add=submission.may_add)
         text = _as_text(submission.data)
         if not text.strip():
@@ -333,13 +336,9 @@ class AlertIntake:
         wanted = override.native_tools.enabled() if override and override.native_tools else ()
         if off := [name for name in wanted if not any(getattr(part.native_tools, name) for part in parts)]:
             message += f" Turned off in the configuration, and left off: {', '.join(off)}."
-        if _URL.fullmatch(runbook.strip()):
-            message += " The runbook is an address, which is not fetched: agents see only the address. Send its text."
+        if ADDRESS.fullmatch(runbook.strip()):
+            message += " The runbook is read from its address when it runs."
         return message
-
-
-_URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
-"""A runbook that is nothing but an address."""
 
 
 def _queue_full(pending: int) -> QueueFull:

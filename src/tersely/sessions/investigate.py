@@ -24,19 +24,20 @@ from tersely.agent.synthesis import COMPARE, SYNTHESIS, AgentResult, cited_resul
 from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.agent.verdict import Verdict, record_verdict
 from tersely.condensing.summarize.cache import SummaryCache
-from tersely.errors import LostSession, StoreUnavailable, TerselyError
+from tersely.errors import InputError, LostSession, StoreUnavailable, TerselyError
 from tersely.events.recorder import SessionRecorder
 from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, from_store, own_words
 from tersely.mcp.registry import ToolRegistry
-from tersely.pipeline.admit import admit_words
+from tersely.pipeline.admit import admit_text, admit_words
 from tersely.pipeline.process import Pipeline
 from tersely.results.kept import KeptResults
 from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan, StagePlan, TeamPlan
+from tersely.sessions.runbooks import ADDRESS, Runbooks
 from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows
@@ -86,10 +87,12 @@ class Investigations:
     cache: SummaryCache
     step: Step
     fork: Fork
+    runbooks: Runbooks
     earlier: tuple[tuple[str, Masked], ...] = ()
     """Stages that an earlier session did, and their analyses."""
 
     async def __call__(self, session: Session, recorder: SessionRecorder) -> SessionOutcome:
+        session = replace(session, runbook=await self._runbook(session, recorder))
         override = overrides.of_session(session.override, self.registry.connections)
         teams = self.plan.teams(session.chain, override)
         stages = await recorder.plan([team.stage.name for team in teams])
@@ -113,6 +116,29 @@ class Investigations:
         # The last stage names its own.
         before = [name for name in missing if name not in here.missing]
         return replace(outcome, reason=" ".join(filter(None, (outcome.reason, without(before)))))
+
+    async def _runbook(self, session: Session, recorder: SessionRecorder) -> str:
+        """The alert's runbook, or the chain's; read from its address if it is one. Without it the session goes on."""
+        given = session.runbook.strip() or self.plan.runbook(session.chain)
+        masker = Masker(key=session.mark_key)
+        if not ADDRESS.fullmatch(given.strip()):
+            return given if session.runbook.strip() else admit_text(given, masker)
+
+        async def read() -> Masked:
+            about = {"address": admit_words(given, masker)}
+            try:
+                text = await self.runbooks.read(given)
+            except InputError as problem:
+                said = admit_words(f"Investigated without the runbook {given}. {problem}", masker)
+                await recorder.notice("runbook", said, {**about, "problem": str(problem)})
+                return NOTHING
+            runbook = admit_text(text, masker)
+            size = len(text.encode())
+            said = admit_words(f"The runbook was read from {given} ({size:,} bytes).", masker)
+            await recorder.notice("runbook", said, {**about, "bytes": size})
+            return runbook
+
+        return from_store(await self.step("runbook", read))
 
     async def _used_up(self, budget: WorkBudget, stage_id: str) -> str:
         async def ask() -> str:

@@ -101,6 +101,11 @@ class InvestigationPlan:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
         return [self._team(stage, override) for stage in self.chains[chain].stages]
 
+    def runbook(self, chain: str) -> str:
+        """The runbook, or its address, of alerts that bring none."""
+        own = self.chains[chain].runbook
+        return self.defaults.runbook if own is None else own
+
     def budget(self, chain: str) -> BudgetOptions:
         """What a session of this chain may spend."""
         own = self.chains[chain].budget

@@ -38,6 +38,7 @@ from tersely.results.spool import ResultSpool, spool_of
 from tersely.sessions.chains import ChainOptions, Defaults
 from tersely.sessions.chat_options import ChatOptions
 from tersely.sessions.notification_options import EmailOptions, SlackOptions
+from tersely.sessions.runbook_options import RunbookOptions
 from tersely.settings.environment import process_environment, settings_environment
 from tersely.settings.folders import temporary_folder
 from tersely.settings.names import check_names, complete
@@ -486,6 +487,7 @@ class Settings(BaseModel):
     email: EmailOptions = EmailOptions()
     research: ResearchOptions = ResearchOptions()
     chat: ChatOptions = ChatOptions()
+    runbooks: RunbookOptions = RunbookOptions()
     defaults: Defaults = Defaults()
     llm_providers: dict[str, ProviderOptions] = {}
     """Models for agents and summaries, by name."""

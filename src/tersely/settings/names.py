@@ -8,10 +8,13 @@ a file: an agent with all servers, and a chain for alerts of the type `default`.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
+from tersely.errors import InputError
 from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
+from tersely.sessions.runbook_options import RunbookOptions
+from tersely.sessions.runbooks import ADDRESS, Runbooks
 from tersely.settings.files import Key, nearest
 from tersely.settings.sources import SettingsTree
 
@@ -173,6 +176,23 @@ def check_names(tree: SettingsTree) -> None:
                 if key[-1] not in chains:
                     tree.report(key, f"there is no chain of this name{nearest(str(key[-1]), chains)}")
     _check_alert_types(tree)
+    _check_runbooks(tree)
+
+
+def _check_runbooks(tree: SettingsTree) -> None:
+    """Report addresses of runbooks that would never be read."""
+    hosts = tree.mapping("runbooks").get("allowed_hosts")
+    try:
+        runbooks = Runbooks(RunbookOptions() if hosts is None else RunbookOptions(allowed_hosts=hosts))
+    except ValidationError:
+        return  # Reported with the other values.
+    for pattern in (("chains", "*", "runbook"), ("defaults", "runbook")):
+        for key, value in _found(tree.values, pattern, ()):
+            if isinstance(value, str) and ADDRESS.fullmatch(value.strip()) and "${" not in value:
+                try:
+                    runbooks.check(value)
+                except InputError as problem:
+                    tree.report(key, str(problem).removeprefix("runbook: "))
 
 
 def _declared(tree: SettingsTree, section: str) -> list[str] | None:
