@@ -40,13 +40,15 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         "agents": {
             "logs": {"mcp_servers": ["ops", "side"]},
             "pods": {"mcp_servers": ["side"]},
-            "closer": {"mcp_servers": []},
+            "closer": {"mcp_servers": [], "skills": []},
+            "skilled": {"mcp_servers": [], "required_skills": ["house"]},
             "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
         },
         "chains": {
             "pair": chain("pair", both, runbook="RUNBOOK: look at db-1 first."),
             "then": chain("then", both, close),
             "all": chain("all", {**both, "success_policy": "all"}),
+            "skilled": chain("skilled", {"name": "look", "agent": "skilled"}, verdict=False),
             "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
             "poor": chain("poor", {"name": "look", "agent": "poor"}, verdict=False),
             "cut": chain("cut", {"name": "look", "agent": "logs"}, close, budget={"tokens": 1}, verdict=False),
@@ -58,8 +60,27 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
-    async with flow_service(store_url, tmp_path_factory.mktemp("parallel"), configuration) as service:
+    folder = tmp_path_factory.mktemp("parallel")
+    for name, text in {"restart": "Restart one pod at a time.", "house": "HOUSE-RULES apply."}.items():
+        (folder / "skills" / name).mkdir(parents=True)
+        header = f"---\nname: {name}\ndescription: How we {name}\n---\n"
+        (folder / "skills" / name / "SKILL.md").write_text(header + text, encoding="utf-8")
+    skills = str(folder / "skills")
+    async with flow_service(store_url, folder, configuration, TERSELY_SKILLS_FOLDER=skills) as service:
         yield service
+
+
+async def test_a_skill_is_listed_in_the_prompt_and_loaded_on_demand(service: FlowService) -> None:
+    asked = [calls("load_skill", name="restart"), calls("load_skill", name="restrat"), "Restart them."]
+    case = service.case(main=asked)
+    story = await service.investigate(case, alert_type="skilled")
+    prompt = case.prompt(0)
+    assert "- restart: How we restart" in prompt and "one pod at a time" not in prompt, "its text comes on demand"
+    assert "HOUSE-RULES apply." in prompt and "- house:" not in prompt, "a required one is there from the beginning"
+    assert "Restart one pod at a time." in case.prompt(1) and "There are: restart" in case.prompt(2)
+    shown = story.shown("llm_tool_call")
+    assert [one["metadata"]["is_error"] for one in shown] == [False, True]
+    assert shown[0]["content"] == "Restart one pod at a time."
 
 
 def logs_agent() -> list[Reply | str]:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from tersely.agent.budget import WorkBudget
 from tersely.agent.options import AgentOptions
+from tersely.agent.skills import Skill
 from tersely.agent.verdict import Verdict
 from tersely.condensing.prompt_files import Prompt
 from tersely.llm.providers import NativeTools
@@ -39,6 +40,11 @@ class Assignment:
     """Prefix of the names of its steps, unique in the session; if empty, the stage's id."""
 
     budget: WorkBudget | None = None
+    skills: Sequence[Skill] = ()
+    """Skills that it may load."""
+
+    required_skills: Sequence[Skill] = ()
+    """Skills whose text is in the prompt."""
 
     servers: tuple[str, ...]
     tools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -11,6 +11,7 @@ import hmac
 from collections.abc import Callable
 
 from tersely.agent.assignment import Assignment
+from tersely.agent.skills import skills_section
 from tersely.condensing.prompt_files import Fence, Prompt
 from tersely.llm.messages import Message
 from tersely.masking.mask import Masker
@@ -38,7 +39,9 @@ def beginning(
         quote: How the controller quotes text from outside.
     """
     # The rules quote tools' descriptions, which are masked with a key of their own: not masked again.
-    servers = admit_text(_servers(assignment, registry), Masker(key=assignment.key))
+    skills = skills_section(assignment.skills, assignment.required_skills)
+    parts = "\n\n".join(filter(None, (_servers(assignment, registry), skills)))
+    servers = admit_text(parts, Masker(key=assignment.key))
     system = _filled(
         assignment.system or SYSTEM,
         instructions=assignment.agent.instructions.strip(),

@@ -26,6 +26,7 @@ from tersely.agent.asking import MaskedStream
 from tersely.agent.assignment import Assignment
 from tersely.agent.budget import OverBudget
 from tersely.agent.recorder import OpenEvent, Recorder
+from tersely.agent.skills import LOAD_SKILL
 from tersely.agent.tool_executor import Fetched, Observation, Step, ToolExecutor
 from tersely.agent.toolbox import OURS, Toolbox
 from tersely.agent.trace import CANCELLED, recorded_exchanges
@@ -42,7 +43,7 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.raw import Tool
 from tersely.mcp.servers import InterruptedCalls
-from tersely.pipeline.admit import admit_arguments, admit_words
+from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.pipeline.process import Intent, Scope
 from tersely.results.read_back import ReadBack
 from tersely.results.read_back_tool import ReadBackTool, read_call
@@ -326,7 +327,9 @@ class ToolCaller:
     async def _read(
         self, tool: ReadBackTool, values: Mapping[str, Any], shown: Any, key: str, room: int
     ) -> tuple[Fetched, Masked | None, Mapping[str, str]]:
-        """Read a kept result; also return the server and tool that it came from."""
+        """Read a kept result, or a skill; also return the server and tool that a result came from."""
+        if tool is LOAD_SKILL:
+            return *self._skill(str(values.get("name", "")), shown, room), {}
         about = {"server": OURS, "tool": tool.name, "arguments": shown}
         try:
             with observed(recorded_exchanges(self.recorder, key, self.masker, request=about, parent_step=key)):
@@ -342,6 +345,19 @@ class ToolCaller:
         handle = str(values.get("handle", ""))[:40] or None
         fetched = Fetched(server=OURS, tool=tool.name, arguments=shown, handle=handle, tokens=tokens, is_error=False)
         return fetched, page, {"server": origin.server, "tool": origin.tool}
+
+    def _skill(self, name: str, shown: Any, room: int) -> tuple[Fetched, Masked | None]:
+        known = {skill.name: skill for skill in self.assignment.skills}
+        if name.strip() not in known:
+            problem = f"There is no skill {name[:100]!a}. There are: {', '.join(known)}."
+            return self._problem(OURS, LOAD_SKILL.name, shown, problem), None
+        page = admit_text(known[name.strip()].body or "This skill is empty.", self.masker)
+        if O200K.exceeds(page, room):
+            page = page.derive(page.head_tokens(max(50, room - 20)) + "\n[Cut here: the skill exceeds the limit.]")
+        tokens = O200K.count(page)
+        return Fetched(
+            server=OURS, tool=LOAD_SKILL.name, arguments=shown, handle=None, tokens=tokens, is_error=False
+        ), page
 
     async def _display(self, fetched: Fetched, whole: Observation | None = None) -> Masked:
         """The beginning of a result, for timeline and trace."""

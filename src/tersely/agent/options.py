@@ -43,4 +43,10 @@ class AgentOptions(BaseModel):
     native_tools: NativeTools = NativeTools()
     """The provider's own tools that it may use; unset ones are taken from the provider's entry."""
 
+    skills: tuple[str, ...] | None = None
+    """Skills that it may load, of those in `defaults.skills_folder`. If omitted, all of them; `[]`: none."""
+
+    required_skills: tuple[str, ...] = ()
+    """Skills whose text is in its prompt from the beginning."""
+
     budget: BudgetOptions = BudgetOptions()

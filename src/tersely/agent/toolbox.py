@@ -8,6 +8,7 @@ import difflib
 from dataclasses import dataclass, replace
 
 from tersely.agent.assignment import Assignment
+from tersely.agent.skills import LOAD_SKILL
 from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.llm.messages import ToolSpec
 from tersely.mcp.descriptions import without_secrets
@@ -46,7 +47,8 @@ class Toolbox:
         """From the first turn on, so that the list never changes; none for an agent without servers, as nothing is
         kept for it, and some models cannot combine declared tools with native ones.
         """
-        return (READ_RESULT,) if self.assignment.servers or self.assignment.known_results else ()
+        reading = (READ_RESULT,) if self.assignment.servers or self.assignment.known_results else ()
+        return (*reading, LOAD_SKILL) if self.assignment.skills else reading
 
     def specs(self) -> list[ToolSpec]:
         """All callable tools, as declared to the model."""

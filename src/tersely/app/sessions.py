@@ -13,6 +13,7 @@ from pathlib import Path
 import anyio
 from anyio.abc import Process
 
+from tersely.agent.skills import load_skills
 from tersely.condensing.summarize.cache import NoCache, SummaryCache
 from tersely.events.bus import Bus
 from tersely.events.replicas import open_bus
@@ -98,7 +99,11 @@ async def sessions_app(
     """
     store, queue = settings.store, settings.queue
     plan = InvestigationPlan(
-        agents=settings.agents, chains=settings.chains, providers=settings.llm_providers, defaults=settings.defaults
+        agents=settings.agents,
+        chains=settings.chains,
+        providers=settings.llm_providers,
+        defaults=settings.defaults,
+        skills=load_skills(settings.defaults.skills_folder) if settings.defaults.skills_folder else {},
     )
     models = Models(settings.llm_providers, concurrency=CALLS_AT_ONCE)
     cache: SummaryCache = NoCache()

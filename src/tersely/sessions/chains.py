@@ -4,6 +4,7 @@ Options only; `settings` checks that the agents and providers named here exist a
 that no alert type belongs to two chains.
 """
 
+from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -242,6 +243,10 @@ class Defaults(BaseModel):
 
     success_policy: Annotated[SuccessPolicy, Field(alias="TERSELY_SUCCESS_POLICY")] = "any"
     """Whether a stage with several agents succeeds if `any` of them does, or only if `all` do."""
+
+    skills_folder: Annotated[Path | None, Field(alias="TERSELY_SKILLS_FOLDER")] = None
+    """Folder of skills: `NAME/SKILL.md` or files, each with `name` and `description` in its header. Agents see these,
+    and load the text of a skill when they need it."""
 
     budget: BudgetOptions = BudgetOptions()
     """What a session may spend."""

@@ -203,7 +203,10 @@ class Investigations:
 
     def assignment(self, execution: AgentExecution) -> Assignment:
         part, session = execution.part, execution.session
+        skills, required = self.plan.skills_of(part.agent) if execution.kind != "synthesis" else ([], [])
         return Assignment(
+            skills=skills,
+            required_skills=required,
             session_id=session.id,
             stage_id=execution.stage_id,
             execution_id=execution.id,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.options import AgentOptions
+from tersely.agent.skills import Skill
 from tersely.errors import ConfigError, UnknownAlertType
 from tersely.llm.providers import NativeTools, ProviderOptions
 from tersely.sessions.chains import ChainOptions, Defaults, StageAgent, StageOptions, SuccessPolicy
@@ -53,6 +54,8 @@ class InvestigationPlan:
     chains: Mapping[str, ChainOptions]
     providers: Mapping[str, ProviderOptions] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
+    skills: Mapping[str, Skill] = field(default_factory=dict)
+    """All skills, by name."""
 
     def alert_types(self) -> dict[str, str]:
         """Every alert type and its chain."""
@@ -100,6 +103,19 @@ class InvestigationPlan:
         if chain not in self.chains:
             raise ConfigError(f"The chain {chain!r} is no longer configured.")
         return [self._team(stage, override) for stage in self.chains[chain].stages]
+
+    def skills_of(self, agent: AgentOptions) -> tuple[list[Skill], list[Skill]]:
+        """The skills that an agent may load, and those that are in its prompt.
+
+        Raises:
+            ConfigError: A skill is no longer there.
+        """
+        named = [*(agent.skills or ()), *agent.required_skills]
+        if missing := next((name for name in named if name not in self.skills), None):
+            raise ConfigError(f"There is no skill {missing!r} in the folder of skills.")
+        listed = self.skills if agent.skills is None else agent.skills
+        required = [self.skills[name] for name in dict.fromkeys(agent.required_skills)]
+        return [self.skills[name] for name in listed if name not in agent.required_skills], required
 
     def runbook(self, chain: str) -> str:
         """The runbook, or its address, of alerts that bring none."""

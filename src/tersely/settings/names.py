@@ -6,11 +6,13 @@ a file: an agent with all servers, and a chain for alerts of the type `default`.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr, ValidationError
 
-from tersely.errors import InputError
+from tersely.agent.skills import load_skills
+from tersely.errors import ConfigError, InputError
 from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
 from tersely.sessions.runbook_options import RunbookOptions
@@ -177,6 +179,22 @@ def check_names(tree: SettingsTree) -> None:
                     tree.report(key, f"there is no chain of this name{nearest(str(key[-1]), chains)}")
     _check_alert_types(tree)
     _check_runbooks(tree)
+    _check_skills(tree)
+
+
+def _check_skills(tree: SettingsTree) -> None:
+    """Report skills that cannot be used, and names of skills that do not exist."""
+    folder = tree.mapping("defaults").get("skills_folder")
+    try:
+        known = list(load_skills(Path(folder))) if isinstance(folder, str) and folder else []
+    except ConfigError as problem:
+        tree.report(("defaults", "skills_folder"), str(problem))
+        return
+    for option in ("skills", "required_skills"):
+        for key, name in _found(tree.values, ("agents", "*", option, "*"), ()):
+            if isinstance(name, str) and name not in known:
+                hint = nearest(name, known) if known else "; `defaults.skills_folder` has none."
+                tree.report(key, f"there is no skill of this name{hint}")
 
 
 def _check_runbooks(tree: SettingsTree) -> None:
