@@ -42,6 +42,8 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "pods": {"mcp_servers": ["side"]},
             "closer": {"mcp_servers": [], "skills": []},
             "skilled": {"mcp_servers": [], "required_skills": ["house"]},
+            "helper": {"mcp_servers": ["ops"], "llm_provider": "spare", "description": "Knows pods."},
+            "boss": {"mcp_servers": [], "skills": [], "sub_agents": ["helper"], "max_sub_agents": 2},
             "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
         },
         "chains": {
@@ -49,6 +51,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "then": chain("then", both, close),
             "all": chain("all", {**both, "success_policy": "all"}),
             "skilled": chain("skilled", {"name": "look", "agent": "skilled"}, verdict=False),
+            "asked": chain("asked", {"name": "look", "agent": "boss"}),
             "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
             "poor": chain("poor", {"name": "look", "agent": "poor"}, verdict=False),
             "cut": chain("cut", {"name": "look", "agent": "logs"}, close, budget={"tokens": 1}, verdict=False),
@@ -71,7 +74,11 @@ async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 async def test_a_skill_is_listed_in_the_prompt_and_loaded_on_demand(service: FlowService) -> None:
-    asked = [calls("load_skill", name="restart"), calls("load_skill", name="restrat"), "Restart them."]
+    asked: list[Reply | str] = [
+        calls("load_skill", name="restart"),
+        calls("load_skill", name="restrat"),
+        "Restart them.",
+    ]
     case = service.case(main=asked)
     story = await service.investigate(case, alert_type="skilled")
     prompt = case.prompt(0)
@@ -180,3 +187,30 @@ async def test_replicas_are_numbered_and_budgets_cut_off_and_say_so(service: Flo
     said_so = "The budget of the session, 1 tokens, is used up. 1 stage of the investigation was not begun."
     assert said_so in story.session["reason"] and said_so in story.session["analysis"]
     assert story.session["verdict"]["cause"] == "Too early to say."
+
+
+async def test_an_agent_hands_tasks_to_others_and_gets_their_results_as_observations(service: FlowService) -> None:
+    def ask(agent: str, task: str) -> Reply:
+        return calls("ask_agent", agent=agent, task=task)
+
+    boss = [ask("helper", "Look at the pods."), ask("helpr", "Look."), ask("helper", "Again."), ask("helper", "More.")]
+    verdict = stated("The image of api-0 is broken.", CRASHES)
+    case = service.case(
+        main=[*boss, "It is the image.", verdict], spare=[*pods_agent(), Reply(status=400, error="no such model")]
+    )
+    story = await service.investigate(case, alert_type="asked")
+    own, *others = story.session["stages"][0]["executions"]
+    assert [(one["kind"], one["agent"], one["task"], one["status"]) for one in others] == [
+        ("sub_agent", "helper", "Look at the pods.", "completed"),
+        ("sub_agent", "helper", "Again.", "failed"),
+    ]
+    assert {one["parent_id"] for one in others} == {own["id"]} and own["kind"] == "agent"
+    assert "- helper: Knows pods." in case.prompt(0) and "Look at the pods." in case.prompt(0, "spare")
+    told = case.prompt(-1)
+    for text in ("The pod api-0 crashes.", CRASHES, "no agent 'helpr'", "no such model", "All 2 tasks"):
+        assert text in told
+    # What another agent quoted can be quoted.
+    assert story.session["verdict"]["evidence"][0]["quote"] == CRASHES and not story.session["verdict"]["unverified"]
+    shown = [one for one in story.shown("llm_tool_call") if one["execution_id"] == own["id"]]
+    assert [one["metadata"]["is_error"] for one in shown] == [False, True, True, True]
+    assert story.session["usage"]["model_calls"] == 10

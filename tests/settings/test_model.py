@@ -361,3 +361,39 @@ def test_native_tools_are_merged_without_changing_their_sources() -> None:
 
     assert alert.over(agent.over(provider)) == NativeTools(google_search=False, url_context=False)
     assert provider.enabled() == ("google_search", "url_context")
+
+
+@pytest.mark.parametrize(
+    ("agents", "reason"),
+    [
+        ("{a: {sub_agents: [b]}, b: {sub_agents: [{name: a}]}}", r"agents.a.sub_agents: .*would ask itself: a → b → a"),
+        ("{a: {sub_agents: [a]}}", "agents.a.sub_agents: .*ask itself: a → a"),
+        ("{a: {sub_agents: [bee]}, beet: {}}", r"agents.a.sub_agents\[0\]: .*no agent.*beet"),
+        ("{a: {sub_agents: [b]}, b: {sub_agents: [c]}, c: {sub_agents: [d]}, d: {sub_agents: [e]}, e: {}}", "levels"),
+        ("{a: {budget: {tokens: 0}}}", "agents.a.budget.tokens"),
+        ("{a: {budget: {seconds: 0}}}", "agents.a.budget.seconds"),
+    ],
+)
+def test_sub_agents_and_budgets_that_cannot_work_are_reported_with_their_line(
+    tmp_path: Path, agents: str, reason: str
+) -> None:
+    chains = "chains: {x: {alert_types: [x], stages: [{name: s, agent: a}]}}"
+    with pytest.raises(ConfigError, match=f"tersely.yaml:1: .*{reason}|{reason}"):
+        Settings.load({}, written(tmp_path, f"agents: {agents}\n{chains}\n"))
+
+
+@pytest.mark.parametrize(
+    ("stage", "reason"),
+    [
+        ("{name: s, agents: [one, tow], synthesis: {agent: two}}", r"agents\[1\]: .*no agent.*two"),
+        ("{name: s, agents: [{name: oen, llm_backend: langchain}]}", r"agents\[0\].name: .*no agent.*one"),
+        ("{name: s, agent: one, agents: [two]}", "either `agent` or `agents`"),
+        ("{name: s, agents: [one, two], replicas: 2}", "repeats one agent"),
+        ("{name: s, agent: one, replicas: 0}", "replicas"),
+        ("{name: s, agent: one, success_policy: most}", "success_policy"),
+    ],
+)
+def test_a_stage_whose_agents_cannot_work_is_reported(tmp_path: Path, stage: str, reason: str) -> None:
+    text = f"agents: {{one: {{}}, two: {{}}}}\nchains: {{x: {{alert_types: [x], stages: [{stage}]}}}}\n"
+    with pytest.raises(ConfigError, match=f"tersely.yaml:2: chains.x.stages.*{reason}"):
+        Settings.load({}, written(tmp_path, text))

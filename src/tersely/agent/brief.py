@@ -29,18 +29,25 @@ DEFAULT_TASK = "Find out why this alert was raised: the most likely cause, and t
 
 
 def beginning(
-    assignment: Assignment, registry: ToolRegistry, *, rules: str, window: int, quote: Callable[[Masked], str] = str
+    assignment: Assignment,
+    registry: ToolRegistry,
+    *,
+    rules: str,
+    window: int,
+    quote: Callable[[Masked], str] = str,
+    agents: str = "",
 ) -> list[Message]:
     """Build the first two messages.
 
     Args:
         rules: The controller's rules for calling tools.
+        agents: The part about agents that it can ask.
         window: The model's context window in tokens; the alert gets up to a quarter of it, other parts less.
         quote: How the controller quotes text from outside.
     """
     # The rules quote tools' descriptions, which are masked with a key of their own: not masked again.
     skills = skills_section(assignment.skills, assignment.required_skills)
-    parts = "\n\n".join(filter(None, (_servers(assignment, registry), skills)))
+    parts = "\n\n".join(filter(None, (_servers(assignment, registry), skills, agents)))
     servers = admit_text(parts, Masker(key=assignment.key))
     system = _filled(
         assignment.system or SYSTEM,

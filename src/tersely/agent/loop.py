@@ -28,10 +28,12 @@ from tersely.agent.ordered_gather import ordered_gather
 from tersely.agent.react import ReAct, quoted
 from tersely.agent.recorder import Recorder
 from tersely.agent.stated_verdict import StatedVerdict, from_analysis, read_stated, verified
+from tersely.agent.sub_agents import ASK_AGENT, SubAgents
 from tersely.agent.subject import subject_of
 from tersely.agent.survey import survey
+from tersely.agent.synthesis import AgentResult, cited_results, described
 from tersely.agent.tool_executor import Observation, Step, ToolExecutor
-from tersely.agent.toolbox import Toolbox
+from tersely.agent.toolbox import OURS, Toolbox
 from tersely.agent.verdict import Verdict, record_verdict
 from tersely.condensing.prompt_files import Prompt
 from tersely.cpu.run import run_in_thread
@@ -43,6 +45,7 @@ from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.registry import ToolRegistry
 from tersely.pipeline.admit import admit_words
+from tersely.pipeline.core import shorten
 from tersely.pipeline.process import Intent
 from tersely.results.read_back import ReadBack
 from tersely.results.read_back_tool import read_call
@@ -100,6 +103,7 @@ async def investigate(
     step: Step,
     summarizers: Mapping[str, LLM] | None = None,
     display_tokens: int = DISPLAY_TOKENS,
+    sub_agents: SubAgents | None = None,
 ) -> Report:
     """Work on an assignment to its end.
 
@@ -109,12 +113,13 @@ async def investigate(
         step: Runs everything that costs or has effects, or returns the stored result of an earlier run.
         summarizers: Summarizers by provider, for servers and tools that name their own.
         display_tokens: Tokens of a result that timeline and trace show; 0 shows all of it.
+        sub_agents: Agents to which it may hand tasks.
     """
     registry = executor.registry
     assert isinstance(registry, ToolRegistry), "an agent needs a registry that lists tools"
     caller = ToolCaller(
         assignment=assignment,
-        toolbox=Toolbox(registry, assignment),
+        toolbox=Toolbox(registry, assignment, asks_agents=sub_agents is not None),
         executor=executor,
         read_back=read_back,
         recorder=recorder,
@@ -134,6 +139,7 @@ async def investigate(
         step=within_budget(step, assignment.budget),
         last_step=within_budget(step, assignment.budget, share=1.0),
         whole_step=step,
+        sub_agents=sub_agents,
     ).run()
 
 
@@ -150,6 +156,13 @@ class _Investigation:
 
     whole_step: Step
     """For work of our own that is never cut off."""
+
+    sub_agents: SubAgents | None = None
+    handed_out: int = 0
+    """Tasks that other agents got."""
+
+    cited: dict[str, str] = field(default_factory=dict)
+    """Handle and source of the results that other agents quoted."""
 
     repetitions: int = 0
     useless: int = 0
@@ -215,6 +228,7 @@ class _Investigation:
             rules=self.controller.rules(self.caller.toolbox),
             window=window,
             quote=quoted if is_react else str,
+            agents=self.sub_agents.section() if self.sub_agents else "",
         )
 
     # Asking
@@ -323,6 +337,8 @@ class _Investigation:
         async def make(number: int, call: ToolCall, original: ToolCall | None, in_turn: Step) -> ToolCallResult:
             if refusal := refusals[number]:
                 return await self._refused(call, refusal, f"{prefix}/{number + 1}/call", in_turn)
+            if self.sub_agents and self._is_handing_out(call):
+                return await self._hand_out(self.sub_agents, call, f"{prefix}/{number + 1}/call", in_turn, room)
             return await self.caller.call(
                 call, prefix=f"{prefix}/{number + 1}", step=in_turn, intent=intent, as_written=original, room=room
             )
@@ -404,6 +420,49 @@ class _Investigation:
             is_error=True,
         )
         return ToolCallResult(observation=observation, arguments=read_arguments(call.arguments).values)
+
+    # Other agents
+
+    def _is_handing_out(self, call: ToolCall) -> bool:
+        return ASK_AGENT.answers_to(call.name.replace("__", ".", 1).rpartition(".")[2].lower())
+
+    async def _hand_out(
+        self, sub_agents: SubAgents, call: ToolCall, name: str, step: Step, room: int
+    ) -> ToolCallResult:
+        """Let another agent work; its result is the observation."""
+        values = read_arguments(call.arguments).values
+        given = values if isinstance(values, dict) else {}
+        agent, task = str(given.get("agent", "")).strip(), str(given.get("task", ""))
+        if complaint := sub_agents.complaint(agent, task, self.handed_out):
+            return await self._refused(call, complaint, name, step)
+        number = self.handed_out
+        self.handed_out += 1
+        report = await sub_agents.work(agent, task, number, step)
+        result = AgentResult(agent=agent, report=report)
+        self.cited.update(cited_results([result]))
+        text = described(result)
+        text = shorten(text, room) if O200K.exceeds(text, room) else text
+        is_error = report.status == "failed"
+
+        async def record() -> Masked:
+            about = {"server_name": OURS, "tool_name": ASK_AGENT.name, "arguments": given}
+            tokens = O200K.count(text)
+            outcome = {"is_error": is_error, "duration_ms": 0, "original_tokens": tokens, "handle": None}
+            async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:
+                await event.complete(text, outcome)
+            return text
+
+        observation = Observation(
+            call_id=call.id,
+            server=OURS,
+            tool=ASK_AGENT.name,
+            text=await step(name, record),
+            status="passthrough",
+            tokens_before=0,
+            tokens_after=0,
+            is_error=is_error,
+        )
+        return ToolCallResult(observation=observation, arguments=given)
 
     # Ending
 
@@ -528,7 +587,7 @@ class _Investigation:
             await self.recorder.record(name, "notice", NO_VERDICT)
         else:
             seen = {one.handle: f"{one.server}.{one.tool}" for ran in self.ran.values() for one in ran if one.handle}
-            seen = {**seen, **self.assignment.known_results}
+            seen = {**seen, **self.assignment.known_results, **self.cited}
             results: dict[str, tuple[str, str]] = {}
             for handle, source in seen.items():
                 with suppress(ResultNotFound, ResultExpired):

@@ -3,9 +3,9 @@
 Options only; `settings` checks that the servers and providers named here exist.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from tersely.agent.budget_options import BudgetOptions
 from tersely.llm.providers import NativeTools
@@ -15,6 +15,13 @@ _CONFIG = ConfigDict(
 )
 
 Controller = Literal["react", "function_calling"]
+
+
+def _agent_names(value: Any) -> Any:
+    """Names; also entries with a `name`, as TARSy writes them."""
+    if not isinstance(value, list):
+        return value
+    return [one["name"] if isinstance(one, dict) and set(one) == {"name"} else one for one in value]
 
 
 class AgentOptions(BaseModel):
@@ -42,6 +49,15 @@ class AgentOptions(BaseModel):
 
     native_tools: NativeTools = NativeTools()
     """The provider's own tools that it may use; unset ones are taken from the provider's entry."""
+
+    description: str = ""
+    """One line about what it is for, which agents that can ask it see."""
+
+    sub_agents: Annotated[tuple[str, ...], Field(max_length=20), BeforeValidator(_agent_names)] = ()
+    """Agents to which it may hand tasks, with a model; their results come back to it."""
+
+    max_sub_agents: Annotated[int, Field(ge=1, le=50)] = 8
+    """How many tasks it may hand out in one investigation. They count for its budget."""
 
     skills: tuple[str, ...] | None = None
     """Skills that it may load, of those in `defaults.skills_folder`. If omitted, all of them; `[]`: none."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from tersely.agent.assignment import Assignment
 from tersely.agent.skills import LOAD_SKILL
+from tersely.agent.sub_agents import ASK_AGENT
 from tersely.errors import ToolForbidden, ToolNotFound
 from tersely.llm.messages import ToolSpec
 from tersely.mcp.descriptions import without_secrets
@@ -26,6 +27,8 @@ _SHOWN = 40
 class Toolbox:
     registry: ToolRegistry
     assignment: Assignment
+    asks_agents: bool = False
+    """Whether it may hand tasks to other agents."""
 
     def tools(self) -> list[NamedTool]:
         """The servers' tools that this agent may call."""
@@ -48,7 +51,9 @@ class Toolbox:
         kept for it, and some models cannot combine declared tools with native ones.
         """
         reading = (READ_RESULT,) if self.assignment.servers or self.assignment.known_results else ()
-        return (*reading, LOAD_SKILL) if self.assignment.skills else reading
+        skills = (LOAD_SKILL,) if self.assignment.skills else ()
+        agents = (ASK_AGENT,) if self.asks_agents else ()
+        return (*reading, *skills, *agents)
 
     def specs(self) -> list[ToolSpec]:
         """All callable tools, as declared to the model."""

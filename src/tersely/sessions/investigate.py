@@ -20,6 +20,7 @@ from tersely.agent.budget import WorkBudget
 from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.loop import investigate
 from tersely.agent.stated_verdict import from_analysis
+from tersely.agent.sub_agents import SubAgents
 from tersely.agent.synthesis import COMPARE, SYNTHESIS, AgentResult, cited_results, described, ranked
 from tersely.agent.tool_executor import Step, ToolExecutor
 from tersely.agent.verdict import Verdict, record_verdict
@@ -71,6 +72,10 @@ class AgentExecution:
 
     kind: ExecutionKind = "agent"
     position: int = 0
+    parent_id: str | None = None
+    task: str = ""
+    """Of a sub-agent; other agents have the stage's."""
+
     asks_for_verdict: bool = False
     around: WorkBudget | None = None
     """The budget of the stage."""
@@ -101,7 +106,7 @@ class Investigations:
         missing: dict[str, str] = {}
         outcome = SessionOutcome(status="failed", reason="The chain has no stage.")
         for position, (stage_id, team) in enumerate(zip(stages, teams, strict=True)):
-            if earlier and budget and (used_up := await self._used_up(budget, stage_id)):
+            if position and budget and (used_up := await self._used_up(budget, stage_id)):
                 outcome = await self._cut_off(recorder, outcome, stages[position:], used_up)
                 break
             recorder.session_progress(position, len(teams), team.stage.name)
@@ -173,7 +178,8 @@ class Investigations:
         prefix = execution.prefix or execution.stage_id
         missing = await wait_for_servers(self.registry, part.servers, recorder, masker, key=f"{prefix}/servers")
         assignment = replace(self.assignment(execution), budget=budget)
-        report = await self.investigate(assignment, part, llm, recorder, execution.step)
+        others = self._sub_agents(execution, budget)
+        report = await self.investigate(assignment, part, llm, recorder, execution.step, others)
         analysis = report.analysis
         if missing and llm and analysis:
             # Without a model, the report names them itself.
@@ -197,6 +203,8 @@ class Investigations:
             model=llm.model if llm else "",
             kind=execution.kind,
             position=execution.position,
+            parent_id=execution.parent_id,
+            task=execution.task,
         )
         counter.budget = await _budget(f"agent {part.name}", part.budget, recorder, execution.around)
         return recorder, counter.budget
@@ -211,7 +219,7 @@ class Investigations:
             stage_id=execution.stage_id,
             execution_id=execution.id,
             stage=part.stage.name,
-            task=part.stage.task,
+            task=execution.task or part.stage.task,
             agent_name=part.name,
             agent=part.agent,
             alert=from_store(session.alert),
@@ -228,7 +236,13 @@ class Investigations:
         )
 
     async def investigate(
-        self, assignment: Assignment, part: StagePlan, llm: LLM | None, recorder: SessionRecorder, step: Step
+        self,
+        assignment: Assignment,
+        part: StagePlan,
+        llm: LLM | None,
+        recorder: SessionRecorder,
+        step: Step,
+        sub_agents: SubAgents | None = None,
     ) -> Report:
         pipeline = Pipeline(
             results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
@@ -243,6 +257,63 @@ class Investigations:
             read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=assignment.key), llm)),
             recorder=recorder,
             step=step,
+            sub_agents=sub_agents,
+        )
+
+    async def guarded(self, execution: AgentExecution) -> tuple[Report, Mapping[str, str]]:
+        """An agent's work; its error fails the agent, not the others."""
+        try:
+            return await self.work(execution)
+        except (LostSession, StoreUnavailable):
+            raise
+        except Exception as problem:
+            error = _innermost(problem)
+            if isinstance(error, LostSession | StoreUnavailable):
+                raise
+            if isinstance(error, TerselyError):
+                reason = admit_words(str(error), Masker(key=execution.session.mark_key))[:2000]
+            else:
+                reason = f"An internal error ({type(error).__name__}); the log has the traceback."
+            logger.warning(
+                "agent_failed",
+                extra={"session_id": execution.session.id, "agent": execution.part.name, "reason": reason},
+                exc_info=None if isinstance(error, TerselyError) else error,
+            )
+            report = Report(analysis=NOTHING, status="failed", reason=reason)
+            await _end(execution.recorder.within(execution.stage_id, execution.id), report)
+            return report, {}
+
+    def _sub_agents(self, execution: AgentExecution, budget: WorkBudget | None) -> SubAgents | None:
+        """The agents to which an agent may hand tasks; their work counts for its budget."""
+        parts = {part.name: part for part in execution.part.sub_agents}
+        if not parts:
+            return None
+
+        async def work(agent: str, task: str, number: int, step: Step) -> Report:
+            prefix = f"{execution.prefix or execution.stage_id}/asked/{number + 1}"
+            (own,) = await self.fork(step, prefix, 1)
+            masker = Masker(key=execution.session.mark_key)
+            report, _ = await self.guarded(
+                replace(
+                    execution,
+                    id=rows.derived_id(execution.id, f"asked/{number + 1}"),
+                    prefix=prefix,
+                    part=parts[agent],
+                    step=own,
+                    kind="sub_agent",
+                    position=execution.position,
+                    parent_id=execution.id,
+                    task=admit_words(task, masker),
+                    asks_for_verdict=self.plan.asks_for_verdict(execution.session.chain),
+                    around=budget,
+                )
+            )
+            return report
+
+        return SubAgents(
+            descriptions={name: part.agent.description for name, part in parts.items()},
+            most=execution.part.agent.max_sub_agents,
+            work=work,
         )
 
     # The provider that summarizes: the tool's or the server's, else the default for summaries, else the agent's; then
@@ -342,36 +413,13 @@ class _StageWork:
         async def run(number: int) -> None:
             execution = self._execution(parts[number], f"/{number + 1}", steps[number])
             execution = replace(execution, position=number, asks_for_verdict=self._asks)
-            reports[number], missing = await self._guarded(execution)
+            reports[number], missing = await work.guarded(execution)
             self.missing.update(missing)
 
         async with anyio.create_task_group() as group:
             for number in range(len(parts)):
                 group.start_soon(run, number)
         return [AgentResult(agent=part.name, report=reports[number]) for number, part in enumerate(parts)]
-
-    async def _guarded(self, execution: AgentExecution) -> tuple[Report, Mapping[str, str]]:
-        """An agent's work; its error fails the agent, not the others."""
-        try:
-            return await self.investigations.work(execution)
-        except (LostSession, StoreUnavailable):
-            raise
-        except Exception as problem:
-            error = _innermost(problem)
-            if isinstance(error, LostSession | StoreUnavailable):
-                raise
-            if isinstance(error, TerselyError):
-                reason = admit_words(str(error), Masker(key=self.session.mark_key))[:2000]
-            else:
-                reason = f"An internal error ({type(error).__name__}); the log has the traceback."
-            logger.warning(
-                "agent_failed",
-                extra={"session_id": self.session.id, "agent": execution.part.name, "reason": reason},
-                exc_info=None if isinstance(error, TerselyError) else error,
-            )
-            report = Report(analysis=NOTHING, status="failed", reason=reason)
-            await _end(self.recorder.within(self.stage_id, execution.id), report)
-            return report, {}
 
     async def _synthesis(self, results: Sequence[AgentResult]) -> Report:
         """Combine the results: by a model, or by ranking them if there is none or it fails."""

@@ -1,6 +1,6 @@
 """Which agents work on which alerts: the configuration with every default filled in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tersely.agent.budget_options import BudgetOptions
@@ -10,6 +10,9 @@ from tersely.errors import ConfigError, UnknownAlertType
 from tersely.llm.providers import NativeTools, ProviderOptions
 from tersely.sessions.chains import ChainOptions, Defaults, StageAgent, StageOptions, SuccessPolicy
 from tersely.sessions.overrides import AcceptedOverride
+
+MOST_DEPTH = 3
+"""Levels of sub-agents below an agent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,8 @@ class StagePlan:
 
     max_iterations: int
     budget: BudgetOptions = field(default_factory=BudgetOptions)
+    sub_agents: tuple["StagePlan", ...] = ()
+    """Agents to which it may hand tasks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,12 +92,18 @@ class InvestigationPlan:
         return wanted, known[wanted]
 
     def parts(self, chain: str, override: AcceptedOverride | None) -> list[StagePlan]:
-        """All agents of all stages of a chain, in order; an override applies to all of them.
+        """All agents of all stages of a chain, each followed by its sub-agents; an override applies to all of them.
 
         Raises:
             ConfigError: The chain, or an agent of it, is no longer configured.
         """
-        return [part for team in self.teams(chain, override) for part in team.parts]
+
+        def everyone(part: StagePlan) -> Iterator[StagePlan]:
+            yield part
+            for other in part.sub_agents:
+                yield from everyone(other)
+
+        return [one for team in self.teams(chain, override) for part in team.parts for one in everyone(part)]
 
     def teams(self, chain: str, override: AcceptedOverride | None) -> list[TeamPlan]:
         """The stages of a chain; an override applies to all of their agents.
@@ -150,8 +161,17 @@ class InvestigationPlan:
         own = self.chains[chain].verdict
         return self.defaults.verdict if own is None else own
 
-    def _part(self, stage: StageOptions, name: str, entry: StageAgent, override: AcceptedOverride | None) -> StagePlan:
+    def _part(
+        self,
+        stage: StageOptions,
+        name: str,
+        entry: StageAgent,
+        override: AcceptedOverride | None,
+        askers: tuple[str, ...] = (),
+    ) -> StagePlan:
         agent = self.agents.get(entry.name)
+        if entry.name in askers or len(askers) > MOST_DEPTH:
+            raise ConfigError(f"The sub-agents of {askers[0]!r} form a cycle, or more than {MOST_DEPTH} levels.")
         if agent is None:
             raise ConfigError(f"The agent {entry.name!r} of stage {stage.name!r} is no longer configured.")
         first = entry.llm_provider or stage.llm_provider or agent.llm_provider or self.defaults.llm_provider
@@ -176,6 +196,10 @@ class InvestigationPlan:
             or agent.max_iterations
             or self.defaults.max_iterations,
             budget=agent.budget if entry.budget is None else entry.budget,
+            sub_agents=tuple(
+                self._part(stage, other, StageAgent(name=other), override, (*askers, entry.name))
+                for other in dict.fromkeys(agent.sub_agents)
+            ),
         )
 
     def _native_tools(

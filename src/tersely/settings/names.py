@@ -15,6 +15,7 @@ from tersely.agent.skills import load_skills
 from tersely.errors import ConfigError, InputError
 from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
+from tersely.sessions.plan import MOST_DEPTH
 from tersely.sessions.runbook_options import RunbookOptions
 from tersely.sessions.runbooks import ADDRESS, Runbooks
 from tersely.settings.files import Key, nearest
@@ -30,6 +31,8 @@ _REFERENCES: tuple[tuple[Key, str], ...] = (
     (("mcp_servers", "*", "tool_policies", "*", "summarization", "llm_provider"), "llm_providers"),
     (("agents", "*", "mcp_servers", "*"), "mcp_servers"),
     (("agents", "*", "llm_provider"), "llm_providers"),
+    (("agents", "*", "sub_agents", "*"), "agents"),
+    (("agents", "*", "sub_agents", "*", "name"), "agents"),
     (("agents", "*", "fallbacks", "*"), "llm_providers"),
     (("chains", "*", "stages", "*", "agent"), "agents"),
     (("chains", "*", "stages", "*", "llm_provider"), "llm_providers"),
@@ -180,6 +183,31 @@ def check_names(tree: SettingsTree) -> None:
     _check_alert_types(tree)
     _check_runbooks(tree)
     _check_skills(tree)
+    _check_sub_agents(tree)
+
+
+def _check_sub_agents(tree: SettingsTree) -> None:
+    """Report agents that would hand tasks to themselves, directly or through others, and too many levels."""
+    asked: dict[str, list[str]] = {}
+    for key, entry in _found(tree.values, ("agents", "*", "sub_agents", "*"), ()):
+        name = entry.get("name") if isinstance(entry, Mapping) else entry
+        if isinstance(name, str):
+            asked.setdefault(str(key[1]), []).append(name)
+
+    def longest(path: tuple[str, ...]) -> tuple[str, ...]:
+        """The longest chain of agents that begins like this; it ends where an agent occurs again."""
+        if path[-1] in path[:-1] or path[-1] not in asked:
+            return path
+        return max(
+            (longest((*path, other)) for other in asked[path[-1]]), key=lambda one: (one[-1] in one[:-1], len(one))
+        )
+
+    for name in asked:
+        path = longest((name,))
+        if path[-1] == name and len(path) > 1:
+            tree.report(("agents", name, "sub_agents"), f"the agent would ask itself: {' → '.join(path)}")
+        elif len(path) - 1 > MOST_DEPTH and path[-1] not in path[:-1]:
+            tree.report(("agents", name, "sub_agents"), f"{' → '.join(path)} are more than {MOST_DEPTH} levels")
 
 
 def _check_skills(tree: SettingsTree) -> None:
