@@ -96,7 +96,7 @@ def test_a_provider_that_is_added_to_the_registry_can_be_configured_and_built() 
 def test_an_unknown_provider_is_rejected_with_the_known_ones(tmp_path: Path) -> None:
     file = tmp_path / "tersely.yaml"
     file.write_text("llm_providers:\n  main: {type: antropic, model: claude}\n", encoding="utf-8")
-    known = r"'openrouter', 'openai', 'anthropic' or 'google'; did you mean 'anthropic'\?"
+    known = r"'openrouter', 'openai', 'anthropic', 'google', 'azure', 'vertexai' or 'xai'; did you mean 'anthropic'\?"
     with pytest.raises(ConfigError, match=rf"tersely\.yaml:2: llm_providers\.main\.type: should be {known}"):
         Settings.load({}, file)
     with pytest.raises(ConfigError, match=r"Provider 'acme' does not exist\. Known providers: openrouter, openai"):

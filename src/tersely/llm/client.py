@@ -36,6 +36,8 @@ from tersely.llm.provider_errors import UnsupportedParameter, translated_errors
 from tersely.text.tokens import O200K, Tokenizer, tokenizer_for
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     import httpx2
     from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart
     from pydantic_ai.models import ModelRequestParameters
@@ -115,10 +117,12 @@ class ChatModel:
         self._known = find_provider(spec.provider)
         self.model = spec.model
         self.provider: str = spec.provider
-        self.window = spec.window or facts.context_window(spec.provider, spec.model)
+        self.window = spec.window or facts.context_window(self._known.prices_id or spec.provider, spec.model)
         self.output_cap = min(spec.output_cap or facts.output_cap(spec.model), self.window // 2)
         self.tokenizer = tokenizer_for(spec.model)
-        self._http = BoundedHTTPClient(timeouts or Timeouts(), transport=transport)
+        self._http = BoundedHTTPClient(
+            timeouts or Timeouts(), headers=spec.headers, ca_file=spec.ca_file, transport=transport
+        )
         self._model = build_model(spec, self._http)
         self._temperature: float | None = TEMPERATURE if spec.temperature is None else spec.temperature
         self._cap_was_halved = False
@@ -202,12 +206,21 @@ class ChatModel:
 
     def estimated_usage(self, messages: Sequence[Message], written: str) -> Usage:
         """The usage of a request whose answer was not read to its end, so that the provider reported none."""
-        from tersely.llm import facts
-
         sent = sum(self.tokenizer.count(message.text) for message in messages)
         received = self.tokenizer.count(written)
-        price = facts.price(self.provider, self.model, sent, received)
+        price = self._price(sent, received)
         return Usage(calls=1, input_tokens=sent, output_tokens=received, price=price)
+
+    def _price(self, sent: int, received: int, *, cached: int = 0, cache_written: int = 0) -> Decimal | None:
+        """The price of a request in US dollars: at the operator's own rates, else as it is listed."""
+        from tersely.llm import facts
+
+        if rates := self.spec.rates:
+            cached = min(cached, sent)
+            millions = (sent - cached) * rates.input + cached * rates.cached + received * rates.output
+            return (millions / 1_000_000).quantize(facts.SMALLEST_PRICE)
+        listed = self._known.prices_id or self.provider
+        return facts.price(listed, self.model, sent, received, cached=cached, cache_written=cache_written)
 
     def _native(
         self, requested: NativeTools | None, tools: Sequence[ToolSpec]
@@ -267,8 +280,6 @@ class ChatModel:
     def _completion(self, response: ModelResponse, missing: tuple[str, ...]) -> Completion:
         from pydantic_ai.messages import NativeToolCallPart, TextPart, ThinkingPart, ToolCallPart
 
-        from tersely.llm import facts
-
         if response.finish_reason == "content_filter":
             raise LLMRefused(f"Model {self.model!r} refused to answer: {_refusal(response)}")
         if (response.provider_details or {}).get("finish_reason") == "error":
@@ -288,9 +299,7 @@ class ChatModel:
                 input_tokens=used.input_tokens,
                 output_tokens=used.output_tokens,
                 cached_tokens=used.cache_read_tokens,
-                price=facts.price(
-                    self.provider,
-                    self.model,
+                price=self._price(
                     used.input_tokens,
                     used.output_tokens,
                     cached=used.cache_read_tokens,

@@ -11,24 +11,39 @@ seconds that `tersely --help` does not have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any
+from decimal import Decimal
+from typing import TYPE_CHECKING, Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from tersely.errors import ConfigError
 
 if TYPE_CHECKING:
     import httpx2
+    from openai import AsyncOpenAI
     from openai.types.chat import ChatCompletion
     from pydantic_ai.models import Model
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
 )
+
+
+AZURE_VERSION = "2024-10-21"
+"""The newest version of Azure OpenAI's API that is not a preview and has the date in the query."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceRates:
+    """Prices in US dollars per million tokens."""
+
+    input: Decimal
+    output: Decimal
+    cached: Decimal
 
 
 # The registry
@@ -39,7 +54,7 @@ class Provider:
     """What is known about one provider."""
 
     name: str
-    """The `type` in the configuration, the prefix in `LLM_MODEL=name:model`, and the id in genai-prices."""
+    """The `type` in the configuration, the prefix in `LLM_MODEL=name:model`, and mostly the id in genai-prices."""
 
     build: Callable[[ModelSpec, httpx2.AsyncClient], Model]
     """Makes the pydantic-ai model. An ImportError means that `extra` is not installed."""
@@ -64,6 +79,15 @@ class Provider:
     shows_thoughts: bool = False
     """Whether thoughts have to be requested; the models think either way."""
 
+    prices_id: str = ""
+    """The id in genai-prices, where it is not the name."""
+
+    needs_url: bool = False
+    """Whether every operator has an address of their own."""
+
+    needs_project: bool = False
+    """Whether a key can be left out, because a project and the credentials of the machine take its place."""
+
     cache_settings: Callable[[ModelSpec], dict[str, Any]] = lambda spec: {}
     """pydantic-ai settings that mark the prompt of a conversation for caching, where the provider wants marks."""
 
@@ -86,9 +110,49 @@ class ModelSpec:
     native_tools: NativeTools | None = None
     """Which of the provider's native tools are enabled where the request leaves it open."""
 
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with every request."""
+
+    ca_file: str | None = None
+    rates: PriceRates | None = None
+    """The operator's own prices; None: as genai-prices lists them."""
+
+    api_version: str | None = None
+    project: str | None = None
+    location: str | None = None
+
 
 def _build_openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
     from openai import AsyncOpenAI
+
+    base_url = spec.base_url or find_provider(spec.provider).base_url
+    assert base_url is not None, "a provider of this kind has an address in the registry"
+    client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
+    return _chat_model(spec, client, supports_new_limit="api.openai.com" in base_url)
+
+
+def _build_azure(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    """The address of a resource (`…openai.azure.com`), of a deployment in it, or of its API without versions."""
+    from openai import AsyncAzureOpenAI, AsyncOpenAI
+
+    if not spec.base_url:
+        raise ConfigError(f"Model {spec.model!r} needs base_url, such as https://NAME.openai.azure.com.")
+    key = spec.api_key or "no-key-needed"
+    client: AsyncOpenAI
+    if urlsplit(spec.base_url).path.rstrip("/").endswith("/openai/v1"):
+        client = AsyncOpenAI(
+            base_url=spec.base_url, api_key=key, default_headers={"api-key": key}, http_client=http, max_retries=0
+        )
+    else:
+        has_path = urlsplit(spec.base_url).path.strip("/") != ""
+        where: dict[str, Any] = {"base_url": spec.base_url} if has_path else {"azure_endpoint": spec.base_url}
+        client = AsyncAzureOpenAI(
+            **where, api_key=key, api_version=spec.api_version or AZURE_VERSION, http_client=http, max_retries=0
+        )
+    return _chat_model(spec, client, supports_new_limit=True)
+
+
+def _chat_model(spec: ModelSpec, client: AsyncOpenAI, *, supports_new_limit: bool) -> Model:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
@@ -109,15 +173,12 @@ def _build_openai_compatible(spec: ModelSpec, http: httpx2.AsyncClient) -> Model
                 choice.index = choice.index if isinstance(choice.index, int) else index
             return super()._validate_completion(response)
 
-    base_url = spec.base_url or find_provider(spec.provider).base_url
-    assert base_url is not None, "a provider of this kind has an address in the registry"
     profile = OpenAIModelProfile(
         # Every server except OpenAI's own accepts `max_tokens`, and some accept nothing else.
-        openai_chat_supports_max_completion_tokens="api.openai.com" in base_url,
+        openai_chat_supports_max_completion_tokens=supports_new_limit,
         # Otherwise a stream that was cut off would count as a complete answer.
         openai_chat_streaming_requires_finish_reason=True,
     )
-    client = AsyncOpenAI(base_url=base_url, api_key=spec.api_key or "no-key-needed", http_client=http, max_retries=0)
     return TolerantChatModel(
         spec.model, provider=OpenAICompatibleProvider(spec.provider, openai_client=client, profile=profile)
     )
@@ -138,6 +199,30 @@ def _build_google(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
 
     provider = GoogleProvider(api_key=spec.api_key, base_url=spec.base_url, http_client=http)
     return GoogleModel(spec.model, provider=provider)
+
+
+def _build_vertex(spec: ModelSpec, http: httpx2.AsyncClient) -> Model:
+    """Gemini, and Claude, in a project of Google Cloud, with the credentials of the machine."""
+    if spec.model.startswith("claude"):
+        from anthropic import AsyncAnthropicVertex
+        from pydantic_ai.models.anthropic import AnthropicModel
+        from pydantic_ai.providers.anthropic import AnthropicProvider
+
+        client = AsyncAnthropicVertex(
+            project_id=spec.project or "",
+            region=spec.location or "global",
+            base_url=spec.base_url,
+            http_client=http,
+            max_retries=0,
+        )
+        return AnthropicModel(spec.model, provider=AnthropicProvider(anthropic_client=client))
+    from pydantic_ai.models.google import GoogleModel
+    from pydantic_ai.providers.google_cloud import GoogleCloudProvider
+
+    where: dict[str, Any] = {"project": spec.project, "location": spec.location or "global"}
+    if spec.api_key and not spec.project:
+        where = {"api_key": spec.api_key}
+    return GoogleModel(spec.model, provider=GoogleCloudProvider(**where, base_url=spec.base_url, http_client=http))
 
 
 def _openrouter_cache(spec: ModelSpec) -> dict[str, Any]:
@@ -188,6 +273,32 @@ PROVIDERS: dict[str, Provider] = {
             combination_flag="google_supports_tool_combination",
             shows_thoughts=True,
         ),
+        Provider(
+            name="azure",
+            build=_build_azure,
+            key_variable="AZURE_OPENAI_API_KEY",
+            key_help="Key for models of Azure OpenAI, which need `base_url` in a file.",
+            needs_url=True,
+        ),
+        Provider(
+            name="vertexai",
+            build=_build_vertex,
+            key_variable="GOOGLE_CLOUD_API_KEY",
+            key_help="Key for `vertexai:` models in express mode; not needed with a project in a file.",
+            extra="google",
+            prices_id="google",
+            needs_project=True,
+            combination_flag="google_supports_tool_combination",
+            shows_thoughts=True,
+        ),
+        Provider(
+            name="xai",
+            build=_build_openai_compatible,
+            key_variable="XAI_API_KEY",
+            key_help="Key for `xai:` models.",
+            base_url="https://api.x.ai/v1",
+            prices_id="x-ai",
+        ),
     )
 }
 
@@ -206,7 +317,8 @@ def provider_of(model: str) -> tuple[Provider, str]:
     """The provider and its model behind an LLM_MODEL such as `anthropic:NAME`, or a name in OpenRouter's form."""
     prefix, _, rest = model.partition(":")
     provider = PROVIDERS.get(prefix)
-    return (provider, rest) if provider and rest and provider is not DEFAULT_PROVIDER else (DEFAULT_PROVIDER, model)
+    is_named = provider and rest and provider is not DEFAULT_PROVIDER and not provider.needs_url
+    return (provider, rest) if provider and is_named else (DEFAULT_PROVIDER, model)
 
 
 def model_variables() -> list[str]:
@@ -215,7 +327,7 @@ def model_variables() -> list[str]:
         variable
         for provider in PROVIDERS.values()
         for variable in (provider.key_variable, provider.url_variable)
-        if variable
+        if variable and not provider.needs_url
     ]
 
 
@@ -301,6 +413,41 @@ class ProviderOptions(BaseModel):
 
     api_key: Annotated[SecretStr | None, Field(description=_KEY_HELP)] = None
 
+    api_key_env: Annotated[str | None, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = None
+    """Name of the variable that has the key, instead of `api_key`."""
+
+    headers: dict[str, SecretStr] = {}
+    """HTTP headers sent with every request, e.g. to a proxy of your own."""
+
+    ca_file: str | None = None
+    """File with certificates of authorities to trust, instead of the system's, e.g. of a proxy of your own."""
+
+    api_version: str | None = None
+    """Version of the API, for `azure`."""
+
+    project: str | None = None
+    """Project of Google Cloud, for `vertexai`; also the value of the variable `project_env`."""
+
+    project_env: Annotated[str | None, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = None
+    """Name of the variable that has the project."""
+
+    location: str | None = None
+    """Region of Google Cloud, for `vertexai`; `global` by default."""
+
+    location_env: Annotated[str | None, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] = None
+    """Name of the variable that has the region."""
+
+    input_price: Annotated[Decimal | None, Field(ge=0, le=100_000)] = None
+    """Your own price in US dollars per million input tokens; belongs with `output_price`."""
+
+    output_price: Annotated[Decimal | None, Field(ge=0, le=100_000)] = None
+    """Your own price in US dollars per million output tokens."""
+
+    cached_price: Annotated[Decimal | None, Field(ge=0, le=100_000)] = None
+    """Your own price in US dollars per million input tokens that the provider reads from its cache; by default
+    `input_price`.
+    """
+
     context_window: Annotated[int | None, Field(ge=1024, le=100_000_000)] = None
     """Context window in tokens. Required for unlisted models, for which 16,384 is assumed."""
 
@@ -323,6 +470,27 @@ class ProviderOptions(BaseModel):
             raise ValueError("must be an address such as http://localhost:11434/v1")
         return value.rstrip("/") if value else None
 
+    @field_validator("headers")
+    @classmethod
+    def _are_headers(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for name, content in value.items():
+            if not name or not name.isascii() or not name.replace("-", "").replace("_", "").isalnum():
+                raise ValueError(f"{name!r} is not a valid header name")
+            if any(character in content.get_secret_value() for character in "\r\n\0"):
+                raise ValueError(f"the value of {name} contains a line break or a null character")
+        return value
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Self:
+        provider = PROVIDERS[self.type]
+        if provider.needs_url and not self.base_url:
+            raise ValueError("base_url is missing: the address of your resource, such as https://NAME.openai.azure.com")
+        if (self.input_price is None) != (self.output_price is None):
+            raise ValueError("input_price and output_price belong together")
+        if self.cached_price is not None and self.input_price is None:
+            raise ValueError("cached_price needs input_price and output_price")
+        return self
+
     @property
     def uses_default_url(self) -> bool:
         return self.base_url in (None, PROVIDERS[self.type].base_url)
@@ -330,7 +498,8 @@ class ProviderOptions(BaseModel):
     @property
     def needs_key(self) -> bool:
         """Whether a key is required and missing; the operator's own server may need none."""
-        return self.api_key is None and self.uses_default_url
+        is_in_project = PROVIDERS[self.type].needs_project and self.project is not None
+        return self.api_key is None and self.uses_default_url and not is_in_project
 
     def spec(self) -> ModelSpec:
         """These options as input of `llm.limits.build_llm`."""
@@ -343,4 +512,16 @@ class ProviderOptions(BaseModel):
             output_cap=self.max_output_tokens,
             temperature=self.temperature,
             native_tools=self.native_tools,
+            headers={name: value.get_secret_value() for name, value in self.headers.items()},
+            ca_file=self.ca_file,
+            rates=self._rates(),
+            api_version=self.api_version,
+            project=self.project,
+            location=self.location,
         )
+
+    def _rates(self) -> PriceRates | None:
+        if self.input_price is None or self.output_price is None:
+            return None
+        cached = self.input_price if self.cached_price is None else self.cached_price
+        return PriceRates(input=self.input_price, output=self.output_price, cached=cached)

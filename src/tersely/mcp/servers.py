@@ -7,6 +7,7 @@ them from files, with line numbers and variables; `mcp.connect` connects;
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -115,10 +116,23 @@ class TransportOptions(BaseModel):
     bearer_token: SecretStr | None = None
     """Sent as `Authorization: Bearer …`."""
 
+    verify_tls: Annotated[bool, Field(alias="verify_ssl")] = True
+    """Check the server's certificate. Without it, anybody on the way can read and change everything, tokens included.
+    """
+
+    ca_file: str | None = None
+    """File with certificates of authorities to trust, instead of the system's."""
+
+    client_cert: str | None = None
+    """File with the certificate that identifies this client (mutual TLS), with its key unless `client_key` has it."""
+
+    client_key: str | None = None
+    """File with the key of `client_cert`."""
+
     @model_validator(mode="after")
     def _has_one_transport(self) -> Self:
         if self.type == "history":
-            if given := [name for name in type(self).model_fields if name != "type" and getattr(self, name)]:
+            if given := sorted(self.model_fields_set - {"type"}):
                 raise ValueError(f"type history takes no {given[0]}")
             return self
         if self.command and self.url:
@@ -129,7 +143,14 @@ class TransportOptions(BaseModel):
             raise ValueError("type stdio needs a command, not a url")
         if self.type in ("http", "sse") and not self.url:
             raise ValueError(f"type {self.type} needs a url, not a command")
-        out_of_place = ("headers", "bearer_token") if self.command else ("args", "env", "inherit_env", "cwd")
+        if self.command and not self.verify_tls:
+            raise ValueError("verify_tls has no effect for a server with a command")
+        if self.ca_file and not self.verify_tls:
+            raise ValueError("ca_file has no effect with verify_tls: false; keep one of them")
+        if self.client_key and not self.client_cert:
+            raise ValueError("client_key needs client_cert")
+        for_urls = ("headers", "bearer_token", "ca_file", "client_cert", "client_key")
+        out_of_place = for_urls if self.command else ("args", "env", "inherit_env", "cwd")
         for name in out_of_place:
             if getattr(self, name):
                 raise ValueError(f"{name} has no effect for a server with a {'command' if self.command else 'url'}")
@@ -147,6 +168,13 @@ class TransportOptions(BaseModel):
             usable = False
         if not usable:
             raise ValueError("must be a URL such as http://localhost:9000/mcp")
+        return value
+
+    @field_validator("ca_file", "client_cert", "client_key")
+    @classmethod
+    def _is_file(cls, value: str | None) -> str | None:
+        if value is not None and not Path(value).expanduser().is_file():
+            raise ValueError("there is no such file")
         return value
 
     @field_validator("inherit_env")

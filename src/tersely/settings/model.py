@@ -47,7 +47,9 @@ from tersely.settings.sources import SettingsTree, gather
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True)
 
 
-_PREFIXES = ", ".join(f"`{name}:NAME`" for name in PROVIDERS if name != DEFAULT_PROVIDER.name)
+_PREFIXES = ", ".join(
+    f"`{name}:NAME`" for name, one in PROVIDERS.items() if one is not DEFAULT_PROVIDER and not one.needs_url
+)
 
 
 class _ModelNames(BaseModel):
@@ -632,6 +634,7 @@ def load_with_sources(
         from_model=model.providers(),
         model_is_named="model" in model.model_fields_set,
         key_for=model.key_for,
+        environment=environment,
     )
     check_names(tree)
     settings = tree.checked(Settings)

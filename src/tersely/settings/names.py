@@ -64,6 +64,7 @@ def complete(
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
     key_for: Callable[[Provider], SecretStr | None],
+    environment: Mapping[str, str],
 ) -> None:
     """Derive the settings that are not written.
 
@@ -71,11 +72,12 @@ def complete(
         from_model: Providers derived from LLM_MODEL and its keys, the primary one first.
         model_is_named: Whether LLM_MODEL is set, rather than only a key.
         key_for: Returns the key in the variable of a provider.
+        environment: Where the variables are that entries name.
     """
     if servers:
         tree.values["mcp_servers"] = {server.name: server.options for server in servers}
     if tree.includes("llm_providers"):
-        _providers(tree, from_model, model_is_named, key_for)
+        _providers(tree, from_model, model_is_named, key_for, environment)
     if tree.includes("agents"):
         _agents(
             tree,
@@ -91,15 +93,21 @@ def _providers(
     from_model: Sequence[tuple[str, ProviderOptions]],
     model_is_named: bool,
     key_for: Callable[[Provider], SecretStr | None],
+    environment: Mapping[str, str],
 ) -> None:
     providers, defaults = tree.mapping("llm_providers"), tree.mapping("defaults")
     for name, entry in providers.items():
-        # Only for the provider's own address: a key is not sent to another server.
-        if not isinstance(entry, dict) or entry.get("api_key") or entry.get("base_url"):
+        if isinstance(entry, dict):
+            _named_variables(tree, name, entry, environment)
+        if not isinstance(entry, dict) or entry.get("api_key"):
             continue
         provider = PROVIDERS.get(str(entry.get("type", DEFAULT_PROVIDER.name)))
         if provider is None:
             continue  # An unknown type is reported with the other values.
+        if entry.get("base_url") and not provider.needs_url:
+            continue  # Only for the provider's own address: a key is not sent to another server.
+        if entry.get("api_key_env") or (provider.needs_project and (entry.get("project") or entry.get("project_env"))):
+            continue
         if key := key_for(provider):
             tree.derive(("llm_providers", name, "api_key"), key, f"environment {provider.key_variable}")
         else:
@@ -118,6 +126,21 @@ def _providers(
         elif providers and _is_needed(tree):
             message = f"is missing: there are several providers ({', '.join(providers)}); choose the default one"
             tree.report(("defaults", "llm_provider"), message)
+
+
+def _named_variables(tree: SettingsTree, name: str, entry: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Fill in what an entry takes from a variable that it names, e.g. `api_key_env`."""
+    for field in ("api_key", "project", "location"):
+        variable = entry.get(f"{field}_env")
+        if not isinstance(variable, str) or not variable or "${" in variable:
+            continue
+        if entry.get(field):
+            tree.report(("llm_providers", name, f"{field}_env"), f"has no effect beside {field}; keep one of them")
+        elif value := environment.get(variable):
+            given: Any = SecretStr(value) if field == "api_key" else value
+            tree.derive(("llm_providers", name, field), given, f"environment {variable}")
+        else:
+            tree.report(("llm_providers", name, f"{field}_env"), f"the variable {variable} is not set")
 
 
 def _is_needed(tree: SettingsTree) -> bool:

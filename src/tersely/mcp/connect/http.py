@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -61,6 +62,30 @@ def _trusted() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
+def _context(options: TransportOptions) -> ssl.SSLContext:
+    """How the certificates of a server are checked, and which one it gets.
+
+    Raises:
+        ToolUnavailable: A file cannot be used.
+    """
+    if options.verify_tls and not options.ca_file and not options.client_cert:
+        return _trusted()
+    file = options.ca_file
+    try:
+        context = ssl.create_default_context(cafile=str(Path(file).expanduser()) if file else None)
+        if not options.verify_tls:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        file = options.client_cert
+        if file:
+            key = str(Path(options.client_key).expanduser()) if options.client_key else None
+            context.load_cert_chain(str(Path(file).expanduser()), key)
+    except (OSError, ssl.SSLError) as problem:
+        why = problem.strerror or type(problem).__name__
+        raise ToolUnavailable(f"{file} cannot be used: {why}", sent=False) from None
+    return context
+
+
 class _Refused(httpx2.StreamError):
     """Stop reading a body. The SDK passes on only the message of the exception, so the problem is encoded in it."""
 
@@ -87,7 +112,9 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
             headers["Authorization"] = f"Bearer {options.bearer_token.get_secret_value()}"
         # No compression: a few compressed bytes could expand beyond every limit.
         headers["Accept-Encoding"] = "identity"
-        super().__init__(headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_trusted(), follow_redirects=False)
+        super().__init__(
+            headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_context(options), follow_redirects=False
+        )
         self._limit = limit
         self._spool = spool
         self._url = options.url or ""
