@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tersely.condensing.account import Account, Runs, ValuePlaces, bare, source_lines
+from tersely.condensing.account import Account, Runs, ValuePlaces, bare, runs_of, source_lines
 from tersely.condensing.templates import gather, is_coarse, masked_lines
 
 MarkKind = Literal["shown", "partial", "folded", "lost", "quoted", "cited", "unused"]
@@ -40,9 +40,9 @@ _NUMBERS = re.compile(r"(\d{1,9})(?:\s?[-–]\s?(\d{1,9}))?")
 _LONGEST_EXAMPLE = 200
 _BEFORE_MESSAGE = re.compile(
     r"(?:\[[^\]]{1,80}\]\s*)*(?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d:\d\d[.,\w+]*\s+"
-    r"(?:(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b\s*)?"
+    r"(?:(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b\s*)?(?:\d+ --- (?:\[[^\]]{0,80}\]\s*)*(?:[\w.$]{1,120}\s*:\s)?)?"
 )
-"""Source and time in front of a message; they do not name its kind."""
+"""Source, time, thread and class in front of a message; they do not name its kind."""
 _MOST_RUNS = 200
 
 
@@ -87,15 +87,25 @@ class ResultAccount:
 
 
 def account_of_result(
-    text: str, condensed: str, marks: str, by_model: bool, cited: tuple[tuple[int, int], ...] = ()
+    text: str,
+    condensed: str,
+    marks: str,
+    by_model: bool,
+    cited: tuple[tuple[int, int], ...] = (),
+    lost: tuple[tuple[int, int], ...] = (),
 ) -> ResultAccount:
     """Return what became of the lines of a result.
 
     Args:
         marks: As `encode_marks` wrote them; empty if there are none.
         by_model: Whether a model wrote the condensed text.
+        lost: Lines that are left out, for results that were condensed before there were marks.
     """
     found = decode_marks(marks)
+    if lost and not found.lines:
+        total = len(source_lines(text))
+        joined = runs_of(lost)
+        found = decode_marks(encode_marks(Account(lost=joined, shown=_others(joined, total), total=total)))
     method: Literal["structural", "model", "unknown"] = "structural" if found.lines else "unknown"
     if by_model and not found.lines:
         method, found = "model", summary_marks(text, condensed, cited)
@@ -201,6 +211,13 @@ def kinds_of(lines: Sequence[str], runs: Iterable[tuple[int, int]], most: int = 
 def _message(line: str) -> str:
     prefix = _BEFORE_MESSAGE.match(line)
     return (line[prefix.end() :] if prefix else line).strip()[:_LONGEST_EXAMPLE]
+
+
+def _others(runs: Runs, total: int) -> Runs:
+    """Return the lines that are in none of the runs."""
+    starts = [1, *(last + 1 for _, last in runs)]
+    ends = [*(first - 1 for first, _ in runs), total]
+    return tuple((first, last) for first, last in zip(starts, ends, strict=True) if first <= last)
 
 
 def _runs(numbers: Iterable[int]) -> Runs:

@@ -43,6 +43,8 @@ class ServerConnection(Protocol):
 
     def status(self) -> "ServerStatus": ...
 
+    def retry(self) -> None: ...
+
 
 def starting_servers(connections: Mapping[str, ServerConnection], names: Iterable[str]) -> list[str]:
     """Of these servers, those whose first start is under way: their tools are not known yet."""

@@ -11,9 +11,14 @@ _LOOKED_AT = 240
 
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:[.,]\d{1,9})?\s?(Z|[+-]\d\d:?\d\d)?")
 _ERROR = re.compile(
-    r"\b(?:FATAL|CRITICAL|EMERG|PANIC|SEVERE|ERROR|ERR|fatal|panic|error|Error|Exception|Traceback)\b|level=(?:error|fatal)"
+    r"\b(?:FATAL|CRITICAL|EMERG|PANIC|SEVERE|ERROR|ERR)\b|^\W*(?:error|fatal|panic)\b"
+    r"|\b(?:level|lvl|severity)\W{1,4}(?:error|fatal|critical)\b|\[(?:error|fatal|crit)\]"
 )
-_OTHER = re.compile(r"\b(?:WARN|WARNING|warn|warning|(INFO|NOTICE|DEBUG|TRACE|info|debug|trace))\b")
+_OTHER = re.compile(
+    r"\b(?:WARN|WARNING)\b|^\W*(?:warn|warning)\b|\b(?:level|lvl|severity)\W{1,4}warn(?:ing)?\b|\[warn(?:ing)?\]"
+    r"|(\b(?:INFO|NOTICE|DEBUG|TRACE)\b|\b(?:level|lvl|severity)\W{1,4}(?:info|debug|trace)\b|\[(?:info|debug|notice)\])"
+)
+"""Small letters are a level only where a level is expected: messages speak of errors too."""
 
 
 @dataclass

@@ -19,6 +19,8 @@ from tersely.store.tables import past_sessions, sessions, stages, triage
 from tersely.store.triage import UNTOUCHED, Rating, Triage, TriageState, state_condition, triage_of
 
 _MOST_WORDS = 8
+_BEGINNING = 4_000
+"""Characters of the alert that lists read, for its severity."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +45,7 @@ class Filters:
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """A session as lists show it: without its texts, with its current stage."""
+    """A session as lists show it: without its texts but the beginning of its alert, with its current stage."""
 
     session: Session
     stage: Stage | None
@@ -61,8 +63,12 @@ async def list_page(
     Raises:
         InputError: The cursor is invalid.
     """
-    texts = ("alert", "runbook", "analysis")
+    texts = ("runbook", "analysis")
     columns = [sa.literal("").label(column.name) if column.name in texts else column for column in sessions.c]
+    columns = [
+        sa.func.substr(column, 1, _BEGINNING).label(column.name) if column.name == "alert" else column
+        for column in columns
+    ]
     question = (
         sa.select(*columns)
         .select_from(sessions.outerjoin(triage).outerjoin(past_sessions))

@@ -68,9 +68,13 @@ ROUTES: dict[str, Access] = {
     "search_sessions": Access(("read",)),
     "read_savings": Access(("read",)),
     "read_ratings": Access(("read",)),
+    "read_spending": Access(("read",)),
+    "read_problems": Access(("submit", "read")),
     "metrics": Access(("read",)),
     "follow": Access(("read",)),
     # What concerns others.
+    "retry_mcp_server": Access(("admin",), audit="retry_server"),
+    "read_configuration": Access(("admin",), audit="read_configuration"),
     "delete_session": Access(("admin",), audit="delete"),
     "read_audit_log": Access(("admin",), audit="read_audit_log"),
 }

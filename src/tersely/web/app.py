@@ -16,6 +16,7 @@ from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
 from tersely.web.auth import Authenticator, build_authenticator
 from tersely.web.chat import chat_routes
+from tersely.web.compression import CompressionMiddleware
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import SLOW_SECONDS, Live, live_routes
 from tersely.web.metrics import metrics_routes
@@ -64,6 +65,7 @@ def build_web_app(
         redirect_slashes=False,
     )
 
+    app.add_middleware(CompressionMiddleware)
     app.add_middleware(
         AccessMiddleware,
         allowed_hosts=allowed_hosts,

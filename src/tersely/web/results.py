@@ -144,7 +144,14 @@ def result_routes(deps: WebDependencies) -> APIRouter:
             about = event.metadata
             cited = tuple((int(first), int(last)) for first, last in (one["lines"] for one in about.get("cited", ())))
             by_model = about.get("status") in ("summarized", "partial")
-            found = await run_cpu(account_of_result, text, event.content, str(about.get("marks", "")), by_model, cited)
+            lost = tuple(
+                (int(first), int(last))
+                for one in about.get("lost", ())
+                if not one.get("partial")
+                for first, last in one.get("lines", ())
+            )
+            marks = str(about.get("marks", ""))
+            found = await run_cpu(account_of_result, text, event.content, marks, by_model, cited, lost)
         return ResultAccountOut.model_validate(found)
 
     @router.get("/sessions/{session_id}/results/{handle}/histogram")

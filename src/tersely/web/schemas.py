@@ -166,7 +166,7 @@ class AuditEntryOut(_ResponseBody):
     action: str
     """What was asked for: submit, cancel, run_again, ask, cancel_question, rate, assign, acknowledge, close, reopen,
     delete, export, read_result, search_result, query_result, summarize_result, download_result, migrate, login, logout,
-    read_audit_log, or wrong_token.
+    read_audit_log, retry_server, read_configuration, or wrong_token.
     """
 
     principal: str
@@ -417,6 +417,9 @@ class SessionOut(_ResponseBody):
     attempt: int
     stage: StageShort | None
     """The current stage, or the last one."""
+
+    severity: str
+    """The label of that name in an alert in JSON, in small letters; empty if there is none."""
 
     verdict: VerdictShort | None
     """The result in fields; null where there is none, e.g. while the session runs."""
@@ -826,6 +829,12 @@ class McpServerOut(_ResponseBody):
     latency_ms: float | None
     restarts: int
     next_try: Moment | None
+    address: str
+    """Its command without arguments, or its URL without credentials and query."""
+
+    output: str
+    """The last lines the command wrote to standard error, masked."""
+
     instructions: str
     policy: dict[str, Any]
     """How its results are condensed and masked, and which tools may be called."""
@@ -867,6 +876,71 @@ class SavingsOut(_ResponseBody):
     saved: int
     spared: Spared
     encoding: str
+
+
+class DaySpendingOut(_ResponseBody):
+    """The sessions of one chain that were submitted on one day (UTC)."""
+
+    day: date
+    chain: str
+    sessions: int
+    unknown: int
+    """Sessions of unknown price, which `price_usd` does not contain."""
+
+    price_usd: float
+    saved_usd: float | None
+    """What the saved tokens would have cost as input of the default model, once; null if its price is unknown."""
+
+    input_tokens: int
+    output_tokens: int
+    tokens_saved: int
+
+
+class ModelSpendingOut(_ResponseBody):
+    model: str
+    provider: str
+    calls: int
+    unknown: int
+    """Calls of unknown price."""
+
+    price_usd: float
+    input_tokens: int
+    output_tokens: int
+
+
+class SpendingOut(_ResponseBody):
+    days: list[DaySpendingOut]
+    models: list[ModelSpendingOut]
+
+
+class SystemProblemOut(_ResponseBody):
+    subject: Literal["server", "database", "service"]
+    name: str
+    """Of the MCP server; empty for others."""
+
+    message: str
+    since: Moment | None
+
+
+class SystemProblemsOut(_ResponseBody):
+    items: list[SystemProblemOut]
+
+
+class ConfigurationValueOut(_ResponseBody):
+    key: str
+    value: Any
+    """Masked; secrets, arguments, headers and environment variables are `***`."""
+
+    is_default: bool
+
+
+class ConfigurationOut(_ResponseBody):
+    items: list[ConfigurationValueOut]
+
+
+class RetryOut(_ResponseBody):
+    name: str
+    state: str
 
 
 class ProviderOut(_ResponseBody):

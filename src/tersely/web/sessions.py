@@ -5,6 +5,7 @@ they were stored, which is also what the WebSocket sends.
 """
 
 import json
+import re
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
@@ -65,6 +66,7 @@ from tersely.web.schemas import (
 )
 from tersely.web.triage import triage_fields
 
+_SEVERITY = re.compile(r'"severity"\s*:\s*"([^"\\]{1,20})"')
 _EXPORT_PAGE = 200
 
 
@@ -269,6 +271,7 @@ def session_fields(
             )
         },
         "author": session.scope,
+        "severity": _severity(session.alert),
         "verdict": session.verdict,
         "stage": StageShort(index=stage.position, name=stage.name, count=count) if stage else None,
         "usage": UsageOut(
@@ -303,6 +306,12 @@ def question_fields(question: Session) -> dict[str, Any]:
         "answer": question.analysis,
         **{name: fields[name] for name in shared},
     }
+
+
+def _severity(alert: str) -> str:
+    """The label `severity` of an alert in JSON, wherever it stands."""
+    found = _SEVERITY.search(alert)
+    return found[1].lower() if found else ""
 
 
 async def session_detail(db: Connection, session_id: str) -> SessionDetailOut:

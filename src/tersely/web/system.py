@@ -1,36 +1,49 @@
 """Alert types, MCP servers and their tools, saved tokens, and information about this service."""
 
-from datetime import UTC
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query
+from fastapi import Path as PathParameter
 
 from tersely.condensing.options import SummarizationOptions
 from tersely.cpu.run import run_in_thread
+from tersely.llm.facts import price
+from tersely.llm.providers import ProviderOptions
 from tersely.masking.options import MaskingOptions
 from tersely.mcp.raw import Tool
 from tersely.mcp.registry import ToolRegistry
 from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
-from tersely.mcp.servers import ServerOptions
+from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.mcp.suspicion import suspicions
-from tersely.store import audit, usage
+from tersely.store import audit, spending, usage
 from tersely.text.tokens import O200K
 from tersely.web.auth import Authenticator, Caller, Principal
+from tersely.web.configuration import configuration_values
 from tersely.web.dependencies import WebDependencies
 from tersely.web.middleware import MAX_BODY_BYTES
 from tersely.web.paging import After, Day, Limit, Time
+from tersely.web.problems import ApiError
 from tersely.web.schemas import (
     ERRORS,
     MAX_RUNBOOK_BYTES,
     AlertTypeOut,
     AlertTypesOut,
     AuditEntryOut,
+    ConfigurationOut,
     CursorPage,
+    DaySpendingOut,
     InfoOut,
     McpServerOut,
     McpServersOut,
+    ModelSpendingOut,
     ProviderOut,
+    RetryOut,
     SavingsOut,
+    SpendingOut,
+    SystemProblemOut,
+    SystemProblemsOut,
     ToolOut,
     ToolUseOut,
 )
@@ -63,6 +76,64 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
             lambda: [_server(registry, name, model_names) for name in list(registry.connections)]
         )
         return McpServersOut(items=servers)
+
+    @router.post("/system/mcp-servers/{name}/retry", status_code=202)
+    async def retry_mcp_server(name: Annotated[str, PathParameter(max_length=200)]) -> RetryOut:
+        """Connect to a server that is not connected now, instead of after the pause."""
+        connection = deps.registry.connections.get(name)
+        if connection is None:
+            raise ApiError(404, f"There is no MCP server {name!a}.", code="server_not_found")
+        connection.retry()
+        return RetryOut(name=name, state=connection.status().state)
+
+    @router.get("/system/problems")
+    async def read_problems() -> SystemProblemsOut:
+        """What is not available at the moment: the database, MCP servers. Known at once, without asking them."""
+        items = [
+            SystemProblemOut(subject="database", name="", message=problem, since=None)
+            for problem in [deps.database.health.problem]
+            if problem
+        ]
+        for name, connection in deps.registry.connections.items():
+            status = connection.status()
+            if status.state == "retrying":
+                items.append(
+                    SystemProblemOut(subject="server", name=name, message=status.last_error, since=status.since)
+                )
+        return SystemProblemsOut(items=items)
+
+    @router.get("/system/configuration")
+    async def read_configuration() -> ConfigurationOut:
+        """The effective configuration of this process, without secrets."""
+        return ConfigurationOut(items=await run_in_thread(lambda: list(configuration_values(deps.settings))))
+
+    @router.get("/system/spending")
+    async def read_spending(
+        since: Annotated[Day | None, Query(description="Sessions from this day (UTC) on; default 30 days.")] = None,
+    ) -> SpendingOut:
+        """What sessions cost and saved, by day and chain, and by model."""
+        start = since or (datetime.now(UTC) - timedelta(days=29)).date()
+        async with deps.database.reading() as db:
+            days = await spending.spent_by_day(db, since=start)
+            models = await spending.spent_by_model(db, since=start)
+        plan = deps.intake.plan
+        default = plan.providers.get(plan.defaults.llm_provider or "")
+        return SpendingOut(
+            days=[
+                DaySpendingOut(
+                    **{name: getattr(one, name) for name in _DAY_FIELDS},
+                    price_usd=one.price_micros / 1e6,
+                    saved_usd=_input_price(default, one.tokens_saved),
+                )
+                for one in days
+            ],
+            models=[
+                ModelSpendingOut(
+                    **{name: getattr(one, name) for name in _MODEL_FIELDS}, price_usd=one.price_micros / 1e6
+                )
+                for one in models
+            ],
+        )
 
     @router.get("/system/savings")
     async def read_savings(
@@ -116,6 +187,24 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
     return router
 
 
+_DAY_FIELDS = ("day", "chain", "sessions", "unknown", "input_tokens", "output_tokens", "tokens_saved")
+_MODEL_FIELDS = ("model", "provider", "calls", "unknown", "input_tokens", "output_tokens")
+
+
+def _input_price(provider: ProviderOptions | None, tokens: int) -> float | None:
+    if provider is None:
+        return None
+    found = price(provider.type, provider.model, tokens, 0)
+    return None if found is None else float(found)
+
+
+def _address(transport: TransportOptions) -> str:
+    if transport.url:
+        parts = urlsplit(transport.url)
+        return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    return transport.command or ""
+
+
 def _tool_use(row: usage.ToolUse) -> ToolUseOut:
     saved = max(0, row.tokens_before - row.tokens_after)
     computed: dict[str, Any] = {"saved": saved, "spared": saved, "latency": dict(row.latency)}
@@ -139,6 +228,8 @@ def _server(registry: ToolRegistry, name: str, model_names: dict[tuple[str, str]
         latency_ms=status.latency_ms,
         restarts=status.restarts,
         next_try=status.next_try,
+        address=_address(options.transport),
+        output=status.output,
         instructions=options.instructions,
         policy=_policy(options),
         tools=[_tool(tool, registry, model_names.get((tool.server, tool.name), "")) for tool in tools],

@@ -38,6 +38,7 @@ def triage_routes(deps: WebDependencies) -> APIRouter:
 
     @router.delete("/sessions/{session_id}/rating")
     async def withdraw_rating(session_id: SessionId, principal: Principal = Caller) -> TriageOut:
+        """Withdraw the rating of a session's verdict."""
         return triage_fields(await desk.rate(session_id, None, "", by=principal.name))
 
     @router.put("/sessions/{session_id}/assignee")

@@ -63,8 +63,11 @@ class _Child(Line):
         self._stderr_closed = anyio.Event()
         self._was_asked = False
 
+    def recent_output(self) -> str:
+        return b"".join(self._stderr)[-2_000:].decode("utf-8", "replace").strip()
+
     def last_error(self) -> str:
-        stderr = b"".join(self._stderr)[-2_000:].decode("utf-8", "replace").strip()
+        stderr = self.recent_output()
         code = self.process.returncode
         ended = "" if code is None else f"exited with status {code}" if code >= 0 else f"was ended by signal {-code}"
         last_line = stderr.rsplit("\n", 1)[-1].strip()[:300]

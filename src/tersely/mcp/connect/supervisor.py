@@ -85,6 +85,9 @@ class ServerStatus:
     """Notifications over the rate limit, which were dropped."""
 
     pid: int | None
+    output: str = ""
+    """The last lines that a command wrote to standard error, masked."""
+
     is_starting: bool = False
     """Whether its first start is under way and may take longer: its tools are not known yet."""
 
@@ -167,6 +170,7 @@ class Connection:
         self._state_changed = anyio.Event()
         self._attempt = _Attempt()
         self._outdated = anyio.Event()
+        self._wanted_now = anyio.Event()
         self.tried = anyio.Event()
         """Set when the first attempt has succeeded or failed, or takes longer than the server's `start_timeout`."""
 
@@ -192,6 +196,7 @@ class Connection:
             next_try=self._next_try,
             dropped=self._dropped + (session.dropped if session else 0),
             pid=session.pid if session else None,
+            output=_masked(self._line.recent_output()) if self._line else "",
             is_starting=self._is_starting(),
         )
 
@@ -334,6 +339,10 @@ class Connection:
         """Request a new listing soon."""
         self._outdated.set()
 
+    def retry(self) -> None:
+        """Connect now instead of after the pause; without effect while connected."""
+        self._wanted_now.set()
+
     # Connecting and reconnecting
 
     def close(self) -> None:
@@ -366,6 +375,7 @@ class Connection:
                     self._forgotten = False
                     self._next_try = datetime.now(UTC) + timedelta(seconds=delay)
                     self._set_state("retrying")
+                    self._wanted_now = anyio.Event()
                     await self._sleep_or_login(delay)
                     self._next_try = None
                     self._restarts += 1
@@ -375,15 +385,15 @@ class Connection:
             self._set_state("closed")
 
     async def _sleep_or_login(self, delay: float) -> None:
-        """Sleep, but not longer than until the user logs in at this server or out of it."""
+        """Sleep, but not longer than until `retry` is called, or the user logs in at this server or out of it."""
         url = self.server.options.transport.url
-        if self._logins is None or not url:
-            await anyio.sleep(delay)
-            return
-        before = self._logins.version(url)
         with anyio.move_on_after(delay):
-            while self._logins.version(url) == before:  # noqa: ASYNC110 — another process writes it
-                await anyio.sleep(0.5)
+            if self._logins is None or not url:
+                await self._wanted_now.wait()
+                return
+            before = self._logins.version(url)
+            while self._logins.version(url) == before and not self._wanted_now.is_set():  # noqa: ASYNC110
+                await anyio.sleep(0.5)  # Another process writes it.
 
     def _set_tried(self) -> None:
         self.tried.set()

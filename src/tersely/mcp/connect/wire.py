@@ -364,6 +364,10 @@ class Line:
 
         self.pid: int | None = None
 
+    def recent_output(self) -> str:
+        """The last lines that the server wrote beside the protocol; empty where there is no such channel."""
+        return ""
+
     def note_answer(self, message: types.JSONRPCMessage) -> None:
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
             self.unanswered.discard(message.id)
