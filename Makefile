@@ -85,6 +85,14 @@ lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) --no-print-directory lint-dashboard
+
+# TypeScript comes from npm, which not every machine has; the dashboard itself needs neither.
+.PHONY: lint-dashboard
+lint-dashboard: .venv/.ready ## Types of the dashboard's JavaScript, with the types of all events
+	@if command -v npm >/dev/null; then cd tests/browser && { test -x node_modules/.bin/tsc || npm ci --no-audit --no-fund --silent; } \
+		&& cd ../.. && $(BIN)/python -m tests.browser.event_types > tests/browser/events.d.ts && tests/browser/node_modules/.bin/tsc -p tests/browser/tsconfig.json; \
+		else echo "lint-dashboard: there is no npm on this machine, so the dashboard's types are not checked"; fi
 
 .PHONY: dist
 dist: .venv/.ready ## Wheel and source archive, into dist

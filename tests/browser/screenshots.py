@@ -94,7 +94,7 @@ async def everywhere(
                     await page.get_by_label("Alert", exact=True).fill(
                         json.dumps(incident.alert["alerts"][0]["annotations"], indent=2)
                     )
-                    await page.get_by_text("Servers and tools for this alert only").click()
+                    await page.get_by_text("Override servers and tools").click()
                     await page.get_by_label("Choose the servers").check()
                 if name == "offline":
                     await up.kill()
@@ -128,7 +128,7 @@ async def streaming(browser: Browser, folder: Path, incident: Incident, target: 
                     await picture(page, target, f"login-{scheme}-{kind}")
                     await page.get_by_label("Access token").fill(TOKEN)
                     await page.keyboard.press("Enter")
-                    await page.locator(".event[data-type=llm_response] .flow", has_text="streamed").wait_for()
+                    await page.locator(".event[data-type=llm_response] .streaming", has_text="streamed").wait_for()
                     await picture(page, target, f"streaming-{scheme}-{kind}")
                     await context.close()
             gate.set()

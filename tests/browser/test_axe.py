@@ -57,6 +57,7 @@ async def session(service: Running) -> str:
         ("/submit", "#override"),
         ("/servers", ".servers > *"),
         ("/savings", "savings-page section, .empty"),
+        ("/settings", ".configuration td"),
         ("/nowhere", "h1"),
     ],
 )

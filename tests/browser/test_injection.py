@@ -46,7 +46,7 @@ OWN = (
     "# heading <img src=https://evil.test/h>",
 )
 DEAD = (
-    "img, script, iframe, object, embed, link, meta, base, style, form:not(.filters):not(.submit), video, audio, "
+    "img, script, iframe, object, embed, link, meta, base, style, form:not(.filters, .submit, .ask-form), video, audio, "
     "picture, math, template"
 )
 
@@ -239,8 +239,10 @@ PAGES = (
     Shown("/sessions/{session}/calls/{call}", "virtual-rows .line .words", opened),
     Shown("/sessions/{session}/results/{handle}", "virtual-rows .line .words", opened),
     Shown("/sessions/{session}/trace", ".trace-body .plain", opened),
+    Shown("/sessions/{session}/compare/{session}", ".compare td"),
     Shown("/servers", "section.server", opened),
     Shown("/savings", ".bars li", opened),
+    Shown("/settings", ".configuration td"),
     Shown("/submit", ".choice", choosing),
     Shown("/docs", "h2"),
 )

@@ -119,7 +119,7 @@ async def test_the_keyboard_is_enough(service: Running, session: str, page: Page
     await expect(page.get_by_role("dialog")).to_contain_text("search")
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)
-    call = page.locator(".event[data-type=llm_tool_call]").first
+    call = page.locator(".call-row").first
     while not await call.locator("summary").evaluate("one => one === document.activeElement"):
         await page.keyboard.press("j")
     await page.keyboard.press("Enter")
@@ -142,7 +142,7 @@ async def test_every_event_has_an_address(service: Running, session: str, page: 
     for event in (events[0], next(one for one in events if one["event_type"] == "mcp_tool_summary")):
         await page.goto("about:blank")
         await page.goto(f"{service.address}/sessions/{session}#event-{event['event_id']}")
-        marked = page.locator(".event.marked")
+        marked = page.locator(".marked")
         await expect(marked).to_have_count(1)
         assert await marked.locator(
             f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']"
@@ -156,7 +156,9 @@ async def test_lines_that_were_left_out_are_a_click_away(service: Running, sessi
     await page.goto(f"{service.address}/sessions/{session}/results/{handle}#L117")
     await expect(page.locator(".line.here .no")).to_have_text("117")
     await expect(page.locator(".line.here")).to_contain_text("items/116 ")
-    await page.locator(".left-out a", has_text="1–118").click()
+    left_out = page.locator(".left-out .kinds li")
+    await expect(left_out).to_contain_text(["118 ×"])
+    await left_out.locator("a").first.click()
     await expect(page.locator(".line.here").first).to_contain_text("items/0 ")
     assert await page.locator(".line").count() < 100, "only what is in sight exists"
 
@@ -245,7 +247,7 @@ async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_fi
     await expect(page.get_by_label("Runbook for this alert")).to_have_attribute("aria-invalid", "true")
 
     await page.get_by_label("Runbook for this alert").fill("")
-    await page.get_by_text("Servers and tools for this alert only").click()
+    await page.get_by_text("Override servers and tools").click()
     await page.get_by_label("Code execution").select_option("off")
     await page.get_by_role("button", name="Investigate").click()
     await expect(page).to_have_url(re.compile("/sessions/"))
@@ -254,10 +256,10 @@ async def test_only_what_was_changed_is_sent_and_what_is_wrong_is_said_at_its_fi
 
 async def test_the_colours_that_were_chosen_stay(service: Running, page: Page) -> None:
     await page.goto(service.address)
-    await page.get_by_role("button", name=re.compile("^Colours")).click()
-    await page.get_by_role("button", name="Colours: light").click()
+    await page.get_by_role("button", name=re.compile("^Theme")).click()
+    await page.get_by_role("button", name="Theme: light").click()
     await page.reload()
-    await expect(page.get_by_role("button", name="Colours: dark")).to_be_visible()
+    await expect(page.get_by_role("button", name="Theme: dark")).to_be_visible()
     assert await page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
 
 
@@ -298,5 +300,8 @@ async def test_a_long_session_is_drawn_whole_and_in_order_while_it_streams(
     while items := (await service.get(f"/sessions/{session}/timeline", after=after, limit=500))["items"]:
         events += [one["event_id"] for one in items if one["event_type"] != "mcp_tool_summary"]
         after = items[-1]["sequence"]
-    assert await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id.slice(6))") == events
-    await expect(page.locator(".event[data-status=running], .event[data-status=streaming]")).to_have_count(0)
+    assert (
+        await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id.replace(/^event-(calls-)?/, ''))")
+        == events
+    )
+    await expect(page.locator(".call-row[data-status=running], .event[data-status=streaming]")).to_have_count(0)

@@ -15,7 +15,7 @@ from tests.browser.service import Up, demo_configuration, demo_incident, service
 
 pytestmark = pytest.mark.process
 
-ANSWER = ".event[data-type=llm_response] .flow"
+ANSWER = ".event[data-type=llm_response] .streaming"
 
 
 @dataclass
@@ -55,9 +55,9 @@ async def test_an_alert_is_submitted_watched_and_understood_and_another_one_canc
     gate.set()
 
     # The tool call, opened: before and after side by side.
-    card = page.locator(".event[data-type=llm_tool_call]")
+    card = page.locator(".call-row")
     await expect(card).to_contain_text("cluster.get_logs")
-    await expect(card.locator(".saved b")).to_be_visible()
+    await expect(card.locator(".saved")).to_be_visible()
     await card.locator("summary").click()
     await card.get_by_role("link", name="Before and after").click()
     await expect(page.get_by_role("heading", name="Before")).to_be_visible()
@@ -113,7 +113,9 @@ async def test_a_reload_in_the_middle_loses_nothing(stage: Stage, page: Page) ->
     assert " ".join((await answer.locator(".body").inner_text()).split()) == " ".join(FIRST_WORDS.split())
     events = (await stage.up.ask("GET", f"/sessions/{session}/timeline"))["items"]
     shown = [event["event_id"] for event in events if event["event_type"] != "mcp_tool_summary"]
-    drawn = await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id.slice('event-'.length))")
+    drawn = await page.locator("li.event").evaluate_all(
+        "rows => rows.map(row => row.id.replace(/^event-(calls-)?/, ''))"
+    )
     assert drawn == shown, "every event once and in order"
 
 
@@ -135,7 +137,7 @@ async def test_a_page_goes_on_after_the_server_was_killed_and_started_again(stag
     assert await page.evaluate("window.same"), "nobody reloaded the page"
     drawn = await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id)")
     assert len(drawn) == len(set(drawn))
-    await expect(page.locator(".event[data-status=streaming], .event[data-status=running]")).to_have_count(0)
+    await expect(page.locator(".event[data-status=streaming], .call-row[data-status=running]")).to_have_count(0)
 
 
 async def test_streaming_does_not_scroll_a_page_that_is_not_at_the_end(stage: Stage, page: Page) -> None:

@@ -117,7 +117,7 @@ async def test_a_link_to_an_old_event_leads_to_it_and_it_stays_in_sight(stage: S
     for number in (7, 451, 777):
         await page.goto("about:blank")
         await page.goto(f"{stage.address}#event-{stage.numbered(number)}")
-        marked = page.locator(".event.marked")
+        marked = page.locator(".marked")
         await expect(marked).to_have_attribute("id", f"event-{stage.numbered(number)}")
         await expect(marked).to_contain_text(f"sign-{number:04d}")
         await expect(marked).to_be_in_viewport()

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { Timeline, codePoints, utf16 } from "../../../src/tersely/web/dashboard/state.js";
+import { Timeline, codePoints, topOf, utf16 } from "../../../src/tersely/web/dashboard/state.js";
 
 const created = (id, sequence, more = {}) => ({ type: "timeline_event.created", event_id: id, event_type: "llm_response", status: "streaming", content: "", metadata: {}, sequence, timestamp: "t", ...more });
 const completed = (id, content, more = {}) => ({ type: "timeline_event.completed", event_id: id, event_type: "llm_response", status: "completed", content, metadata: {}, timestamp: "t2", ...more });
@@ -59,7 +59,7 @@ test("a summary belongs to the call whose result it is of", () => {
   timeline.apply(created("read", 2, { event_type: "llm_tool_call", status: "completed", metadata: { server_name: "tersely", tool_name: "read_result", handle: "r_1" } }));
   timeline.apply(created("sum", 3, { event_type: "mcp_tool_summary", metadata: { handle: "r_1" } }));
   assert.equal(timeline.items.get("call").summary.id, "sum");
-  assert.deepEqual(timeline.order.map((item) => item.id), ["call", "read"]);
+  assert.deepEqual(timeline.calls.map((item) => item.id), ["call", "read"]);
   assert.equal(timeline.callOf("r_1").id, "call");
 });
 
@@ -73,4 +73,17 @@ test("characters are counted like the service counts them", () => {
   assert.equal(codePoints("a𝄞b"), 3);
   assert.equal(codePoints("\ud834x"), 2);
   assert.equal(utf16("a𝄞b", 2), 3);
+});
+
+test("calls that follow each other are one group, for each agent of its own", () => {
+  const timeline = new Timeline();
+  const call = (id, sequence, execution) => timeline.apply(created(id, sequence, { event_type: "llm_tool_call", execution_id: execution, metadata: { server_name: "s", tool_name: "t" } }));
+  call("a1", 1, "a");
+  call("b1", 2, "b");
+  call("a2", 3, "a");
+  timeline.apply(created("thought", 4, { event_type: "llm_thinking", execution_id: "a" }));
+  call("a3", 5, "a");
+  call("b2", 6, "b");
+  assert.deepEqual(timeline.order.map((item) => item.calls?.map((one) => one.id) ?? item.id), [["a1", "a2"], ["b1", "b2"], "thought", ["a3"]]);
+  assert.equal(topOf(timeline.items.get("a2")).id, "calls-a1");
 });

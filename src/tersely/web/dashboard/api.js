@@ -9,6 +9,10 @@ export class Refused extends Error {
   }
 }
 
+/**
+ * @param {string} path
+ * @param {{method?: string, body?: any, headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ */
 export async function api(path, { method = "GET", body, headers = {}, signal } = {}) {
   let answer;
   try {
@@ -46,7 +50,11 @@ export function query(values) {
   return text && `?${text}`;
 }
 
-/** The pages of a list, one after the other. */
+/**
+ * The pages of a list, one after the other.
+ * @param {string} path
+ * @param {{limit?: number, cursor?: string, signal?: AbortSignal, more?: Record<string, any>}} [options]
+ */
 export async function* pages(path, { limit = 200, cursor = "cursor", signal, more = {} } = {}) {
   let next = null;
   do {

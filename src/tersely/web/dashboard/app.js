@@ -2,19 +2,23 @@
 //
 // Every page has a URL that can be opened, reloaded and shared. Pages are custom elements in separate files, loaded on first use.
 
-import { info } from "./api.js";
-import { announce, h } from "./dom.js";
+import { api, info } from "./api.js";
+import { announce, h, icon, put } from "./dom.js";
+import { isUtc, lasting, switchZone, zoneName } from "./format.js";
 import { watchLink } from "./live.js";
 
+/** @type {[RegExp, string, string, string[]][]} */
 const ROUTES = [
   [/^\/(?:sessions\/?)?$/, "sessions-page", "./sessions-page.js", []],
   [/^\/sessions\/([^/]+)\/?$/, "session-page", "./session-page.js", ["session"]],
   [/^\/sessions\/([^/]+)\/calls\/([^/]+)\/?$/, "call-page", "./call-page.js", ["session", "event"]],
   [/^\/sessions\/([^/]+)\/results\/([^/]+)\/?$/, "call-page", "./call-page.js", ["session", "handle"]],
   [/^\/sessions\/([^/]+)\/trace\/?$/, "trace-page", "./trace-page.js", ["session"]],
+  [/^\/sessions\/([^/]+)\/compare\/([^/]+)\/?$/, "compare-page", "./compare-page.js", ["session", "other"]],
   [/^\/submit\/?$/, "submit-page", "./submit-page.js", []],
   [/^\/servers\/?$/, "servers-page", "./servers-page.js", []],
   [/^\/savings\/?$/, "savings-page", "./savings-page.js", []],
+  [/^\/settings\/?$/, "settings-page", "./settings-page.js", []],
 ];
 
 const main = document.getElementById("main");
@@ -27,6 +31,7 @@ export function go(address, { replace = false } = {}) {
   if (!replace) remember();
   history[replace ? "replaceState" : "pushState"]({ key: replace ? key() : String(Math.random()) }, "", address);
   return draw();
+setTimeout(lookForProblems, 1_500);
 }
 
 const key = () => history.state?.key ?? "first";
@@ -40,8 +45,8 @@ async function draw() {
   } catch {
     path = "/?";
   }
-  const found = ROUTES.map(([pattern, ...route]) => [pattern.exec(path), ...route]).find(([match]) => match);
-  for (const link of document.querySelectorAll("header nav a")) {
+  const found = ROUTES.find(([pattern]) => pattern.test(path));
+  for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("header nav a"))) {
     const here = link.pathname === "/" ? path === "/" || path.startsWith("/sessions") : path === link.pathname;
     if (here) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -52,7 +57,8 @@ async function draw() {
     shown = null;
     return;
   }
-  const [match, tag, file, names] = found;
+  const [pattern, tag, file, names] = found;
+  const match = pattern.exec(path);
   const values = Object.fromEntries(names.map((name, place) => [name, decodeURIComponent(match[place + 1])]));
   const identity = JSON.stringify([tag, values]);
   if (shown === identity && main.firstElementChild?.addressed) {
@@ -67,7 +73,7 @@ async function draw() {
   }
   if (mine !== turn) return;
   shown = identity;
-  const page = document.createElement(tag);
+  const page = /** @type {HTMLElement & {restoreTo?: number}} */ (document.createElement(tag));
   for (const [name, value] of Object.entries(values)) page.setAttribute(name, value);
   page.restoreTo = heights.get(key());
   main.replaceChildren(page);
@@ -107,12 +113,13 @@ watchLink((state) => {
 // Colours
 
 const themes = ["", "light", "dark"];
-const signs = { "": "◐", light: "☀", dark: "☾" };
+const signs = { "": "system", light: "sun", dark: "moon" };
 const button = document.getElementById("theme");
 function showTheme() {
   const now = document.documentElement.dataset.theme ?? "";
-  button.textContent = signs[now];
-  button.setAttribute("aria-label", `Colours: ${now || "system setting"}`);
+  put(button, icon(signs[now]));
+  button.title = `Theme: ${now || "system"}`;
+  button.setAttribute("aria-label", button.title);
 }
 button.addEventListener("click", () => {
   const next = themes[(themes.indexOf(document.documentElement.dataset.theme ?? "") + 1) % themes.length];
@@ -127,6 +134,47 @@ button.addEventListener("click", () => {
 });
 showTheme();
 
+// Time zone
+
+const zone = document.getElementById("zone");
+function showZone() {
+  zone.textContent = zoneName();
+  zone.setAttribute("aria-label", isUtc() ? "Times are in UTC; switch to your time zone" : `Times are in your time zone, ${zoneName()}; switch to UTC`);
+}
+zone.addEventListener("click", () => {
+  switchZone();
+  showZone();
+  announce(`Times are in ${zoneName()}`);
+});
+showZone();
+
+// What is unavailable, on every page
+
+const PROBLEMS_EVERY = 20_000;
+const banner = document.getElementById("banner");
+let bannerShows = "";
+
+async function lookForProblems() {
+  let items;
+  try {
+    ({ items } = await api("/system/problems"));
+  } catch (problem) {
+    items = problem.status === 503 ? [{ subject: "database", name: "", message: problem.message, since: null }] : null;
+  }
+  if (items && !document.hidden) {
+    const shows = JSON.stringify(items.map(({ subject, name, message }) => [subject, name, message]));
+    if (shows !== bannerShows) put(banner, items.slice(0, 3).map(problemLine), items.length > 3 && h("p", null, h("a", { href: "/servers" }, `${items.length - 3} more`)));
+    bannerShows = shows;
+    banner.hidden = !items.length;
+  }
+  setTimeout(lookForProblems, PROBLEMS_EVERY);
+}
+
+function problemLine({ subject, name, message, since }) {
+  const what = subject === "server" ? ["MCP server ", h("b", null, name), " is unreachable"] : ["The database is unavailable"];
+  return h("p", null, icon("notice"), h("span", null, what, since ? [" for ", lasting(since, null)] : null, "."), h("span.clip", { title: message }, message), subject === "server" && h("a", { href: "/servers" }, "Servers"));
+}
+
 // Keyboard shortcuts
 
 const KEYS = [
@@ -137,10 +185,12 @@ const KEYS = [
   ["g s", "sessions"],
   ["g n", "submit an alert"],
   ["g m", "MCP servers"],
-  ["g t", "savings in tokens"],
+  ["g t", "costs and savings"],
+  ["g c", "effective configuration"],
+  ["z", "times in UTC or local"],
   ["?", "this list"],
 ];
-const PLACES = { s: "/", n: "/submit", m: "/servers", t: "/savings" };
+const PLACES = { s: "/", n: "/submit", m: "/servers", t: "/savings", c: "/settings" };
 let going = 0;
 
 function showKeys() {
@@ -165,8 +215,9 @@ addEventListener("keydown", (event) => {
     go(PLACES[event.key]);
   } else if (event.key === "g") going = Date.now();
   else if (event.key === "?") showKeys();
+  else if (event.key === "z") zone.click();
   else if (event.key === "/") {
-    const field = document.querySelector("main input[type=search]");
+    const field = /** @type {HTMLInputElement} */ (document.querySelector("main input[type=search]"));
     if (!field) return;
     event.preventDefault();
     field.focus();
@@ -208,3 +259,4 @@ info()
   .catch(() => {});
 
 draw();
+setTimeout(lookForProblems, 1_500);

@@ -56,10 +56,10 @@ class CallPage extends HTMLElement {
     put(this.crumbs, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.session}`, rel: "up" }, this.#session.title || this.#session.alert_type)));
     const wanted = this.getAttribute("event");
     const handle = this.getAttribute("handle");
-    for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 200, cursor: "after", signal })) {
+    for await (const items of pages(`/sessions/${this.session}/timeline`, { limit: 500, cursor: "after", signal })) {
       for (const item of items) this.#timeline.apply(item);
       this.#item = wanted ? this.#timeline.items.get(wanted) : this.#timeline.callOf(handle);
-      if (this.#item?.parent) this.#item = this.#item.parent;
+      if (this.#item?.type === "mcp_tool_summary" && this.#item.parent) this.#item = this.#item.parent;
       // Its summary may be on the next page.
       if (this.#item && (this.#item.summary || items.at(-1).sequence > this.#item.sequence + 60)) break;
     }

@@ -56,6 +56,12 @@ const ICONS = {
   open: "M6 3.5 10.5 8 6 12.5",
   down: "M8 3v9M4 8.5 8 12.5l4-4",
   up: "M8 13V4M4 7.5 8 3.5l4 4",
+  dash: "M4 8h8",
+  sun: "M8 5a3 3 0 1 0 0 6 3 3 0 0 0 0-6zM8 1.5v1.3M8 13.2v1.3M1.5 8h1.3M13.2 8h1.3M3.4 3.4l.9.9M11.7 11.7l.9.9M3.4 12.6l.9-.9M11.7 4.3l.9-.9",
+  moon: "M13 9.8A5.5 5.5 0 0 1 6.2 3a5.5 5.5 0 1 0 6.8 6.8z",
+  system: "M8 2.5a5.5 5.5 0 1 0 0 11zM8 2.5a5.5 5.5 0 0 1 0 11z",
+  notice: "M8 3.2v6M8 12.2v.3",
+  more: "M4 6.5 8 10.5l4-4",
   thought: "M3 4.5h10M3 8h10M3 11.5h6",
   answer: "M2.5 3.5h11v7h-6L4.5 13v-2.5h-2z",
   tool: "M10.5 2.5a3.2 3.2 0 0 0-2.9 4.6L3 11.7 4.3 13l4.6-4.6a3.2 3.2 0 0 0 4.4-3.9L11.2 6.6 9.4 4.8l2-2.1z",
@@ -84,18 +90,22 @@ export async function copy(text) {
   }
 }
 
-export function copyButton(label, text) {
-  const button = h("button.small", { type: "button" }, icon("copy"), h("span", null, label));
+export function copyButton(label, text, { iconOnly = false } = {}) {
+  const button = h(iconOnly ? "button.small.icon-only" : "button.small", { type: "button", title: iconOnly ? label : null }, icon("copy"), h(iconOnly ? "span.unseen" : "span", null, label));
   button.addEventListener("click", async () => {
     const span = button.querySelector("span");
     try {
       await copy(typeof text === "function" ? await text() : text);
       span.textContent = "Copied";
+      button.classList.add("copied");
       announce("Copied");
     } catch (problem) {
       span.textContent = problem.message;
     }
-    setTimeout(() => (span.textContent = label), 1600);
+    setTimeout(() => {
+      span.textContent = label;
+      button.classList.remove("copied");
+    }, 1600);
   });
   return button;
 }
@@ -122,4 +132,36 @@ export function ask(question, detail, yes, no = "Keep it running") {
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** A button with a list of actions: [words, action] or an element. Closes on a choice, on Escape and on a click elsewhere. */
+export function menu(label, ...items) {
+  const details = h(
+    "details.menu",
+    null,
+    h("summary.button", null, label, icon("more")),
+    h(
+      "div.menu-items",
+      { role: "group", "aria-label": label },
+      items.filter(Boolean).map((item) => {
+        if (item instanceof Node) return item;
+        const [words, action] = item;
+        return h("button", { type: "button", onclick: action }, words);
+      }),
+    ),
+  );
+  details.addEventListener("click", (event) => event.target.closest(".menu-items > *") && details.removeAttribute("open"));
+  details.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    details.removeAttribute("open");
+    details.querySelector("summary").focus();
+  });
+  details.addEventListener("focusout", (event) => event.relatedTarget && !details.contains(event.relatedTarget) && details.removeAttribute("open"));
+  document.addEventListener("click", (event) => details.isConnected && !details.contains(event.target) && details.removeAttribute("open"));
+  return details;
+}
+
+/** Lines of a page that is still loading. */
+export function skeleton(rows = 5) {
+  return h("div.skeleton", { "aria-hidden": "true" }, Array.from({ length: rows }, () => h("i")));
 }

@@ -109,8 +109,9 @@ export function duration(ms) {
 
 /** From the start of something: +0.2 s, −3 min. */
 export const offset = (iso, start) => {
-  const ms = new Date(iso) - new Date(start);
-  return `${ms < 0 ? "−" : "+"}${duration(Math.abs(ms) < 60_000 ? Math.abs(ms) : Math.round(Math.abs(ms) / 1000) * 1000)}`;
+  const ms = Math.abs(Date.parse(iso) - Date.parse(start));
+  // From ten minutes on, seconds say nothing.
+  return `${new Date(iso) < new Date(start) ? "−" : "+"}${duration(ms < 600_000 ? ms : Math.round(ms / 60_000) * 60_000)}`;
 };
 
 function ago(moment) {
@@ -144,20 +145,20 @@ export function clock(iso, form = "clock", { named = false } = {}) {
 /** A duration; counts on while there is no end. */
 export function lasting(from, to) {
   if (!from) return h("span", null, "–");
-  if (to) return h("span", null, duration(new Date(to) - new Date(from)));
-  return h("time.lasting", { datetime: from, title: `since ${exactly(new Date(from))}` }, duration(Date.now() - new Date(from)));
+  if (to) return h("span", null, duration(Date.parse(to) - Date.parse(from)));
+  return h("time.lasting", { datetime: from, title: `since ${exactly(new Date(from))}` }, duration(Date.now() - Date.parse(from)));
 }
 
 const ticking = setInterval(() => {
   if (document.hidden) return;
-  for (const node of document.querySelectorAll("time.ago")) {
+  for (const node of /** @type {NodeListOf<HTMLTimeElement>} */ (document.querySelectorAll("time.ago"))) {
     const text = ago(new Date(node.dateTime));
     if (node.textContent !== text) node.textContent = text;
   }
-  for (const node of document.querySelectorAll("time.lasting")) node.textContent = duration(Math.floor((Date.now() - new Date(node.dateTime)) / 1000) * 1000);
+  for (const node of /** @type {NodeListOf<HTMLTimeElement>} */ (document.querySelectorAll("time.lasting"))) node.textContent = duration(Math.floor((Date.now() - Date.parse(node.dateTime)) / 1000) * 1000);
 }, 1000);
 // In Node, where the functions are tested, nothing is waited for.
-ticking.unref?.();
+/** @type {any} */ (ticking).unref?.();
 
 const STATUS = {
   pending: "waiting",

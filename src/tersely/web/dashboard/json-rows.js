@@ -79,7 +79,11 @@ export function parseJson(text) {
   return root;
 }
 
-/** The visible rows in order; a folded node is one row. */
+/**
+ * The visible rows in order; a folded node is one row.
+ * @param {any} root
+ * @param {(node: any) => boolean} [isWanted]
+ */
 export function visibleRows(root, isWanted = () => true) {
   const rows = [];
   const stack = [root];

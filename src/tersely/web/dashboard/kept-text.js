@@ -58,7 +58,7 @@ class KeptText extends HTMLElement {
         else this.#step(event.shiftKey ? -1 : 1);
       } else if (event.key === "Escape" && !this.field.value) this.text.focus();
     });
-    this.text = document.createElement("virtual-rows");
+    this.text = /** @type {any} */ (document.createElement("virtual-rows"));
     this.text.className = "text";
     this.ruler = h("div.ruler", { "aria-hidden": "true" });
     this.wrap = h("button.small.toggle", { type: "button", "aria-pressed": "false", title: "Wrap long lines", onclick: () => this.#wrap(!this.#wrapped) }, "Wrap");
@@ -163,7 +163,7 @@ class KeptText extends HTMLElement {
   // Lines
 
   #showLines() {
-    this.text.dataset.digits = String(this.#about.lines).length;
+    this.text.dataset.digits = String(String(this.#about.lines).length);
     this.text.style.setProperty("--digits", String(this.#about.lines).length);
     const lines = this.#lines;
     this.text.show(

@@ -76,11 +76,14 @@ function before(values, wanted) {
   return low - 1;
 }
 
+const FIELD = "\\b(?:level|lvl|severity)\\W{1,4}";
+// Small letters are a level only where a level is expected: messages speak of errors too.
+/** @type {[string, RegExp][]} */
 const LEVELS = [
-  ["error", /\b(?:FATAL|CRITICAL|EMERG|PANIC|SEVERE|ERROR|ERR|fatal|panic|error|Error|Exception|Traceback)\b|level=(?:error|fatal)|"level":\s*"(?:error|fatal)"/],
-  ["warn", /\b(?:WARN|WARNING|warn|warning)\b|level=warn/],
-  ["info", /\b(?:INFO|NOTICE|info)\b/],
-  ["debug", /\b(?:DEBUG|TRACE|debug|trace)\b/],
+  ["error", new RegExp(`\\b(?:FATAL|CRITICAL|EMERG|PANIC|SEVERE|ERROR|ERR)\\b|^\\W*(?:error|fatal|panic)\\b|${FIELD}(?:error|fatal|critical)\\b|\\[(?:error|fatal|crit)\\]|^\\S*(?:Exception|Error)\\b|^Traceback|^Caused by`)],
+  ["warn", new RegExp(`\\b(?:WARN|WARNING)\\b|^\\W*(?:warn|warning)\\b|${FIELD}warn(?:ing)?\\b|\\[warn(?:ing)?\\]`)],
+  ["info", new RegExp(`\\b(?:INFO|NOTICE)\\b|${FIELD}info\\b|\\[(?:info|notice)\\]`)],
+  ["debug", new RegExp(`\\b(?:DEBUG|TRACE)\\b|${FIELD}(?:debug|trace)\\b|\\[debug\\]`)],
 ];
 
 /** The level of a log line by its first level word within the first 200 characters: "error", "warn", "info", "debug" or "". */

@@ -22,7 +22,7 @@ export function watchLink(changed) {
   changed(state);
 }
 
-function become(next) {
+function show(next) {
   if (state === next) return;
   state = next;
   for (const changed of watchers) changed(state);
@@ -31,12 +31,23 @@ function become(next) {
 /**
  * Follow a channel; returns a function that stops it.
  *
+ * @param {string} channel
+ * @param {number | undefined} after
+ * @param {(event: TerselyEvent) => void} onEvent
+ * @param {{joined?: (again: boolean) => void, failed?: (event: any) => void, beside?: boolean}} [options]
+ *
  * after: sequence number of the last event received; undefined for new events only.
  * onEvent(event): called for stored and transient events.
  * joined(again): the subscription is confirmed; `again` after a reconnect.
  * failed(event): the service refused, e.g. because there is no such session.
+ * beside: does not replace the page's follower, and the bar does not show its state.
  */
-export function follow(channel, after, onEvent, { joined = () => {}, failed = () => {} } = {}) {
+export function follow(channel, after, onEvent, { joined = () => {}, failed = () => {}, beside = false } = {}) {
+  let own = "idle";
+  const become = (next) => {
+    own = next;
+    if (!beside) show(next);
+  };
   let socket = null;
   let pause = FIRST_PAUSE;
   let timer = 0;
@@ -44,7 +55,7 @@ export function follow(channel, after, onEvent, { joined = () => {}, failed = ()
   let over = false;
 
   function connect() {
-    if (state !== "offline") become("connecting");
+    if (own !== "offline") become("connecting");
     const mine = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/v1/ws`);
     socket = mine;
     let timeout = setTimeout(() => mine.close(), TIMEOUT);
@@ -106,7 +117,7 @@ export function follow(channel, after, onEvent, { joined = () => {}, failed = ()
   }
 
   function retryNow() {
-    if (document.hidden || state !== "offline") return;
+    if (document.hidden || own !== "offline") return;
     clearTimeout(timer);
     pause = FIRST_PAUSE;
     later();
@@ -114,7 +125,7 @@ export function follow(channel, after, onEvent, { joined = () => {}, failed = ()
 
   addEventListener("online", retryNow);
   document.addEventListener("visibilitychange", retryNow);
-  current?.();
+  if (!beside) current?.();
   connect();
   const stop = () => {
     if (over) return;
@@ -126,6 +137,6 @@ export function follow(channel, after, onEvent, { joined = () => {}, failed = ()
     socket.close();
     become("idle");
   };
-  current = stop;
+  if (!beside) current = stop;
   return stop;
 }

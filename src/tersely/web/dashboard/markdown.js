@@ -4,7 +4,7 @@
 // http(s) only, are never fetched automatically, and show their host. Time is linear: each closing delimiter is searched for once and
 // cached.
 
-import { h } from "./dom.js";
+import { copyButton, h } from "./dom.js";
 
 const FAR = 2_000;
 const DEEP = 8;
@@ -18,12 +18,71 @@ const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 
 /**
  * refer(handle, first, last): the address of a kept result, or null; `line 42 of r_…` becomes a link to it.
+ * level: of the highest heading. Lower ones follow without a gap, whatever the text uses.
  */
-export function markdown(text, { refer = () => null } = {}) {
+export function markdown(text, { refer = () => null, level = 3 } = {}) {
   const root = h("div.prose");
   if (text.length > LONGEST) root.append(h("pre.plain", null, text));
-  else blocks(root, text.replace(/\r\n?/g, "\n").split("\n"), { refer }, 0);
+  else {
+    const lines = text.replace(/\r\n?/g, "\n").split("\n");
+    blocks(root, lines, { refer, levels: headingLevels(lines, level) }, 0);
+  }
   return root;
+}
+
+/** Heading marks ("##") → level of the element. */
+function headingLevels(lines, level) {
+  const used = new Set(lines.map((line) => HEADING.exec(line)?.[1].length).filter(Boolean));
+  return new Map([...used].sort().map((marks, place) => [marks, Math.min(6, level + place)]));
+}
+
+/** Markdown that is still being written: blocks that are complete are drawn once, the last one each time. */
+export class MarkdownStream {
+  node = h("div.prose.live");
+  #text = "";
+  #done = 0;
+  #tail = h("div.prose");
+
+  constructor(how) {
+    this.how = { ...how, level: 4 };
+    this.node.append(this.#tail);
+  }
+
+  update(text) {
+    if (!text.startsWith(this.#text)) {
+      this.node.replaceChildren(this.#tail);
+      this.#done = 0;
+    }
+    this.#text = text;
+    const end = completeBlocks(text, this.#done);
+    if (end > this.#done) {
+      this.#tail.before(markdown(text.slice(this.#done, end), this.how));
+      this.#done = end;
+    }
+    const tail = markdown(text.slice(this.#done), this.how);
+    this.#tail.replaceWith(tail);
+    this.#tail = tail;
+  }
+}
+
+/** Where the complete blocks end: after the last blank line that is outside of code and followed by a line that is no list item. */
+export function completeBlocks(text, from = 0) {
+  let end = from;
+  let fence = "";
+  let place = from;
+  let afterBlank = false;
+  for (const line of text.slice(from).split("\n")) {
+    const match = FENCE.exec(line);
+    if (fence) {
+      if (line.trim().startsWith(fence) && !line.trim().replaceAll(fence[0], "")) fence = "";
+    } else if (match) {
+      if (afterBlank) end = place;
+      fence = match[1];
+    } else if (afterBlank && line.trim() && !/^\s/.test(line) && !ITEM.test(line) && !line.includes("|")) end = place;
+    afterBlank = !fence && !line.trim();
+    place += line.length + 1;
+  }
+  return end;
 }
 
 function blocks(root, lines, how, depth) {
@@ -45,10 +104,10 @@ function blocks(root, lines, how, depth) {
       const code = [];
       for (place++; place < lines.length && !(lines[place].trimStart().startsWith(fence) && !lines[place].trim().replaceAll(fence[0], "")); place++) code.push(lines[place]);
       place++;
-      root.append(h("pre", { tabindex: 0 }, h("code", null, code.join("\n"))));
+      root.append(h("div.code", null, h("pre", { tabindex: 0 }, h("code", null, code.join("\n"))), copyButton("Copy this code", code.join("\n"), { iconOnly: true })));
     } else if ((match = HEADING.exec(line))) {
       flush();
-      root.append(inline(h(`h${Math.min(6, match[1].length + 2)}`), match[2], how, depth));
+      root.append(inline(h(`h${how.levels.get(match[1].length) ?? 6}`), match[2], how, depth));
       place++;
     } else if (RULE.test(line)) {
       flush();
@@ -83,9 +142,21 @@ function list(root, lines, place, how, depth) {
   while (place < lines.length) {
     const match = ITEM.exec(lines[place]);
     if (!match || match[1].length < width || match[1].length > width + 1 || /\d/.test(match[2]) !== ordered) break;
-    const inner = [match[4]];
+    const task = /^\[([ xX])\]\s+/.exec(match[4]);
+    const inner = [task ? match[4].slice(task[0].length) : match[4]];
+    const inside = match[1].length + match[2].length + match[3].length;
+    let fence = FENCE.exec(match[4])?.[1] ?? "";
     for (place++; place < lines.length; place++) {
       const line = lines[place];
+      const indent = line.length - line.trimStart().length;
+      const mark = FENCE.exec(line.slice(Math.min(indent, inside)));
+      if (fence || (mark && indent > width)) {
+        // Code in an item belongs to it, whatever its lines look like.
+        if (!fence) fence = mark[1];
+        else if (line.trim().startsWith(fence) && !line.trim().replaceAll(fence[0], "")) fence = "";
+        inner.push(line.slice(Math.min(indent, inside)));
+        continue;
+      }
       const next = ITEM.exec(line);
       if (next && next[1].length <= width + 1) break;
       if (!line.trim()) {
@@ -95,10 +166,11 @@ function list(root, lines, place, how, depth) {
       } else if (!next && line.length - line.trimStart().length <= width && (HEADING.test(line) || FENCE.test(line) || RULE.test(line))) break;
       inner.push(line.slice(Math.min(line.length - line.trimStart().length, width + 2)));
     }
-    const item = h("li");
+    const item = task ? h("li.task", null, h("span.box", { role: "img", "aria-label": task[1] === " " ? "to do" : "done" }, task[1] === " " ? "☐" : "☑"), " ") : h("li");
     blocks(item, inner, how, depth + 1);
     // A single paragraph in an item is the item's text.
-    if (item.firstElementChild?.tagName === "P") item.firstElementChild.replaceWith(...item.firstElementChild.childNodes);
+    const first = item.querySelector(":scope > :not(.box)");
+    if (first?.tagName === "P") first.replaceWith(...first.childNodes);
     found.append(item);
     while (place < lines.length && !lines[place].trim() && ITEM.exec(lines[place + 1] ?? "")?.[1].length === width) place++;
   }
@@ -109,6 +181,7 @@ function list(root, lines, place, how, depth) {
 function table(root, lines, place, how, depth) {
   const cells = (line) => line.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).slice(0, 50).map((cell) => cell.trim().replaceAll("\\|", "|"));
   const head = cells(lines[place]);
+  const sides = cells(lines[place + 1]).map((cell) => (/^-+:$/.test(cell) ? "right" : /^:-+:$/.test(cell) ? "middle" : ""));
   const body = [];
   for (place += 2; place < lines.length && lines[place].includes("|") && lines[place].trim(); place++) body.push(cells(lines[place]));
   root.append(
@@ -118,8 +191,8 @@ function table(root, lines, place, how, depth) {
       h(
         "table",
         null,
-        h("thead", null, h("tr", null, head.map((cell) => inline(h("th", { scope: "col" }), cell, how, depth)))),
-        h("tbody", null, body.map((row) => h("tr", null, head.map((_, column) => inline(h("td"), row[column] ?? "", how, depth))))),
+        h("thead", null, h("tr", null, head.map((cell, column) => inline(h("th", { scope: "col", class: sides[column] }), cell, how, depth)))),
+        h("tbody", null, body.map((row) => h("tr", null, head.map((_, column) => inline(h("td", { class: sides[column] }), row[column] ?? "", how, depth))))),
       ),
     ),
   );

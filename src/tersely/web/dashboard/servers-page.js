@@ -1,10 +1,10 @@
 // <servers-page>: the MCP servers: their state, their tools and the policies for their results.
 
 import { api } from "./api.js";
-import { h, put } from "./dom.js";
-import { bytes, duration, number, when } from "./format.js";
+import { announce, h, put, skeleton } from "./dom.js";
+import { bytes, count, duration, lasting, number, when } from "./format.js";
 
-const WORDS = { ready: "ready", starting: "starting", retrying: "not connected", closed: "closed" };
+const WORDS = { ready: "ready", starting: "starting", retrying: "unreachable", closed: "closed" };
 const POLL_EVERY = 5_000;
 
 class ServersPage extends HTMLElement {
@@ -14,7 +14,7 @@ class ServersPage extends HTMLElement {
 
   connectedCallback() {
     document.title = "Servers · tersely";
-    this.list = h("div.servers");
+    this.list = h("div.servers", null, skeleton(6));
     put(this, h("div.page-head", null, h("h1", null, "MCP servers")), this.list);
     this.#read();
   }
@@ -29,9 +29,10 @@ class ServersPage extends HTMLElement {
       if (!this.isConnected) return;
       if (!items.length)
         put(this.list, h("div.empty", null, h("h2", null, "No MCP server is configured"), h("p", null, "Add one under ", h("code", null, "mcp_servers"), " in tersely.yaml, or try ", h("code", null, "tersely demo"), ".")));
+      this.list.querySelector(".skeleton")?.remove();
       for (const one of items) {
-        const { latency_ms, ...lasting } = one;
-        const shape = JSON.stringify(lasting);
+        const { latency_ms, ...rest } = one;
+        const shape = JSON.stringify(rest);
         if (this.#seen.get(one.name) === shape) continue;
         this.#seen.set(one.name, shape);
         const fresh = drawServer(one);
@@ -65,11 +66,13 @@ function drawServer(one) {
       null,
       h("h2", null, one.name),
       h("span.pill", { dataset: { status: one.healthy ? "completed" : one.state === "starting" ? "in_progress" : "failed" } }, WORDS[one.state] ?? one.state),
-      h("span.under", null, "since ", when(one.since)),
+      h("span.under", null, one.healthy ? "up for " : one.state === "retrying" ? "for " : "for ", lasting(one.since, null)),
+      h("code.address", null, one.address),
       h("span.grow"),
+      one.state === "retrying" && h("button.small", { type: "button", onclick: (event) => retry(one.name, event.target) }, "Retry now"),
       h("span.under", null, [one.server_info.name && `${one.server_info.name} ${one.server_info.version ?? ""}`.trim(), one.protocol && `MCP ${one.protocol}`].filter(Boolean).join(" · ")),
     ),
-    one.last_error && h("p.problem", { class: one.healthy ? "mild" : "" }, one.healthy ? "Last error: " : "", one.last_error, one.next_try && [" Next attempt ", when(one.next_try), "."]),
+    one.last_error && h("p.problem", { class: one.healthy ? "mild" : "" }, one.healthy ? "Last error: " : "", one.last_error, one.next_try && [" Retrying ", when(one.next_try), "."]),
     h(
       "dl.facts",
       null,
@@ -79,17 +82,28 @@ function drawServer(one) {
       fact("condensed", summarization.enabled ? `over ${number(summarization.size_threshold_tokens)} tokens, to at most ${number(summarization.summary_max_token_limit)}` : "never"),
       summarization.llm_provider ? fact("summarized by", summarization.llm_provider) : null,
       fact("masked", data_masking.enabled ? `${data_masking.groups.length} kinds of secrets${data_masking.custom_patterns.length ? `, ${data_masking.custom_patterns.length} of your own` : ""}` : "no", list([...data_masking.groups, ...data_masking.custom_patterns])),
-      fact("permissions", one.policy.allow_destructive ? "destructive tools allowed" : one.policy.read_only ? "read-only tools" : "no destructive tools"),
-      fact("limits per call", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
+      fact("write access", one.policy.allow_destructive ? "all" : one.policy.read_only ? "read-only" : "non-destructive only"),
+      fact("limits", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
       tools.allow ? fact("allowed tools", list(tools.allow)) : null,
       tools.deny?.length ? fact("denied tools", list(tools.deny)) : null,
     ),
+    one.output && h("details.fold", { open: !one.healthy }, h("summary", null, "Last output (standard error)"), h("pre.plain.tall", { tabindex: 0 }, one.output)),
     one.instructions && h("details.fold", null, h("summary", null, "Instructions"), h("pre.plain", { tabindex: 0 }, one.instructions)),
     one.tools.length
-      ? h("details.fold", { open: one.tools.some((tool) => tool.odd?.length || tool.redefined) }, h("summary", null, `${one.tools.length} tools`), h("ul.tool-list", null, one.tools.map(drawTool)))
+      ? h("details.fold", { open: one.tools.some((tool) => tool.odd?.length || tool.redefined) }, h("summary", null, count(one.tools.length, "tool")), h("ul.tool-list", null, one.tools.map(drawTool)))
       : null,
-    one.unusable.length ? h("details.fold", { open: true }, h("summary", null, `${one.unusable.length} unusable tools`), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
+    one.unusable.length ? h("details.fold", { open: true }, h("summary", null, count(one.unusable.length, "unusable tool")), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
   );
+}
+
+async function retry(name, button) {
+  button.disabled = true;
+  try {
+    await api(`/system/mcp-servers/${encodeURIComponent(name)}/retry`, { method: "POST" });
+    announce(`Connecting to ${name}`);
+  } catch (problem) {
+    button.replaceWith(h("span.wrong", { role: "alert" }, problem.message));
+  }
 }
 
 function drawTool(tool) {

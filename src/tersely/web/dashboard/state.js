@@ -4,12 +4,14 @@
 // A completed item never changes back.
 
 const KEPT_OF_RESULT = 4_000;
+const MOST_CALLS = 60; // of one group
 const OURS = "tersely"; // the server name of the tools that read kept results
 
 export class Timeline {
   items = new Map();
-  order = []; // top-level items by sequence; a summary belongs to its call
+  order = []; // top-level items by sequence; a summary belongs to its call, and calls to a group
   #byHandle = new Map();
+  #lastOf = new Map(); // execution → its last top-level item
   #most;
 
   /** keep: number of characters held of a tool result; the service keeps the whole. */
@@ -17,7 +19,10 @@ export class Timeline {
     this.#most = keep;
   }
 
-  /** Apply an event or an item of the API; returns the item that changed, or null. */
+  /**
+   * Apply an event or an item of the API; returns the item that changed, or null.
+   * @param {TerselyEvent | {type?: undefined, [field: string]: any}} event
+   */
   apply(event) {
     switch (event.type) {
       case "timeline_event.created":
@@ -55,15 +60,34 @@ export class Timeline {
     this.items.set(item.id, item);
     this.#keep(item, event.content ?? "");
     if (item.type === "mcp_tool_summary" && item.metadata.handle) item.parent = this.#byHandle.get(item.metadata.handle) ?? null;
-    if (item.parent) {
-      item.parent.summary = item;
-    } else {
-      let place = this.order.length;
-      while (place && this.order[place - 1].sequence > item.sequence) place--;
-      this.order.splice(place, 0, item);
-    }
+    if (item.parent) item.parent.summary = item;
+    else if (item.type === "llm_tool_call") this.#group(item);
+    else this.#insert(item);
     this.#index(item);
     return item;
+  }
+
+  #insert(item) {
+    let place = this.order.length;
+    while (place && this.order[place - 1].sequence > item.sequence) place--;
+    this.order.splice(place, 0, item);
+    const last = this.#lastOf.get(item.execution);
+    if (!last || last.sequence < item.sequence) this.#lastOf.set(item.execution, item);
+  }
+
+  /** Calls of one agent that follow each other, without a thought or an answer between them, are one group. */
+  #group(call) {
+    const last = this.#lastOf.get(call.execution);
+    if (last?.type === "calls" && last.stage === call.stage && last.calls.length < MOST_CALLS) {
+      call.parent = last;
+      let place = last.calls.length;
+      while (place && last.calls[place - 1].sequence > call.sequence) place--;
+      last.calls.splice(place, 0, call);
+      return;
+    }
+    const { sequence, stage, execution, at } = call;
+    call.parent = { id: `calls-${call.id}`, type: "calls", status: "completed", sequence, stage, execution, at, metadata: {}, content: "", calls: [call], parent: null, summary: null };
+    this.#insert(call.parent);
   }
 
   #complete(event) {
@@ -125,6 +149,11 @@ export class Timeline {
     if (item.type === "llm_tool_call" && handle && server_name !== OURS) this.#byHandle.set(handle, item);
   }
 
+  /** All tool calls, in order. */
+  get calls() {
+    return this.order.flatMap((item) => item.calls ?? []);
+  }
+
   /** The call that a kept result came from. */
   callOf(handle) {
     return this.#byHandle.get(handle) ?? null;
@@ -155,5 +184,13 @@ export function utf16(text, points) {
   }
   return place;
 }
+
+/** The item that has a card of its own: of a summary its call's group. */
+export function topOf(item) {
+  while (item.parent) item = item.parent;
+  return item;
+}
+
+export const isFailed = ({ type, status, metadata }) => type === "error" || status === "failed" || Boolean(metadata.is_error);
 
 export const toolName = ({ server_name, tool_name }) => (server_name && server_name !== OURS ? `${server_name}.${tool_name}` : (tool_name ?? "tool"));

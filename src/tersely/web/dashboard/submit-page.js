@@ -19,7 +19,7 @@ class SubmitPage extends HTMLElement {
     document.title = "Submit an alert · tersely";
     this.data = h("textarea", { id: "data", name: "data", rows: 9, required: true, spellcheck: "false", placeholder: "The alert as text or as a JSON object", "aria-describedby": "data-hint" });
     this.hint = h("p.quiet-words", { id: "data-hint" }, "Sent as text.");
-    this.type = h("select", { id: "alert_type" }, h("option", { value: "" }, "the default"));
+    this.type = h("select", { id: "alert_type" }, h("option", { value: "" }, "Default"));
     this.about = h("p.quiet-words");
     this.runbook = h("textarea", { id: "runbook", rows: 5, spellcheck: "false", placeholder: "Instructions for this alert, as text. URLs in it are not fetched." });
     this.choosing = h("input", { type: "checkbox", id: "choosing" });
@@ -36,12 +36,12 @@ class SubmitPage extends HTMLElement {
       { novalidate: true },
       this.whole,
       field("data", "Alert", this.data, this.hint),
-      field("alert_type", "Type", this.type, this.about),
+      field("alert_type", "Alert type", this.type, this.about),
       h("details.fold", { dataset: { field: "runbook" } }, h("summary", null, "Runbook"), field("runbook", "Runbook for this alert", this.runbook)),
       h(
         "details.fold",
         { id: "override", dataset: { field: "mcp" } },
-        h("summary", null, "Servers and tools for this alert only"),
+        h("summary", null, "Override servers and tools"),
         h("p.wrong", { id: "mcp-wrong" }),
         h("p.quiet-words", null, "By default the alert's chain decides. Servers chosen here replace the chain's servers; they are not added to them."),
         h("label.check", null, this.choosing, "Choose the servers"),

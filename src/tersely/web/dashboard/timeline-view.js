@@ -6,6 +6,7 @@
 
 import { h } from "./dom.js";
 import { Card, words } from "./event-card.js";
+import { topOf } from "./state.js";
 
 const GROUP = 20;
 const WHOLE = 15; // groups; a session with at most this many is in the page as a whole
@@ -23,7 +24,9 @@ class TimelineView extends HTMLElement {
   #cards = new Map(); // item id -> card, for items that have one
   #arrived = new Set(); // items without a group
   #waiting = new Set(); // items to be drawn
-  #unfolded = new Set(); // items that were unfolded when their group dropped its cards
+  #unfolded = new Map(); // item id → what was unfolded in its card when its group dropped its cards
+  /** @type {(item: any) => boolean} */
+  #isWanted = () => true;
   #marked = null;
   #cardHeight = 40;
   #most = MOST / 2; // cards in one frame
@@ -54,7 +57,8 @@ class TimelineView extends HTMLElement {
 
   /** An item changed; it is drawn in one of the next frames. */
   changed(item) {
-    const shown = item.parent ?? item;
+    const shown = topOf(item);
+    if (!this.#groupOf.has(shown.id) && !this.#isWanted(shown)) return;
     if (!this.#groupOf.has(shown.id)) this.#arrived.add(shown);
     this.#waiting.add(shown);
     this.soon();
@@ -76,6 +80,18 @@ class TimelineView extends HTMLElement {
     else draw();
   }
 
+  /** Show only the items that a filter wants; items: all of them, in order. */
+  filter(items, isWanted) {
+    this.#isWanted = isWanted;
+    this.#near.disconnect();
+    for (const [id, card] of this.#cards) this.#unfolded.set(id, card.unfolded);
+    this.#groups = [];
+    for (const map of [this.#groupOf, this.#cards, this.#arrived, this.#waiting]) map.clear();
+    this.replaceChildren();
+    for (const item of items) this.changed(item);
+    this.soon();
+  }
+
   get isDrawn() {
     return !this.#waiting.size;
   }
@@ -87,21 +103,27 @@ class TimelineView extends HTMLElement {
 
   /** Scroll to the card of an item, mark it and unfold it. */
   to(item, { block = "start" } = {}) {
-    const group = this.#groupOf.get(item.id);
+    const top = topOf(item);
+    const group = this.#groupOf.get(top.id);
     if (!group) return false;
-    this.#cards.get(this.#marked)?.node.classList.remove("marked");
-    this.#marked = item.id;
+    this.querySelector(".marked")?.classList.remove("marked");
+    this.#marked = top.id;
     this.#bring(group);
-    const card = this.#cards.get(item.id) ?? this.#place(item, group);
-    card.open();
-    card.node.classList.add("marked");
-    card.node.scrollIntoView({ block });
+    const card = this.#cards.get(top.id) ?? this.#place(top, group);
+    const node = card.open(item.parent && item.type === "mcp_tool_summary" ? item.parent : item);
+    node.classList.add("marked");
+    node.scrollIntoView({ block });
     // Groups above get their actual height only now.
     requestAnimationFrame(() => {
-      card.node.scrollIntoView({ block });
-      card.node.querySelector("[data-stop]")?.focus({ preventScroll: true });
+      node.scrollIntoView({ block });
+      node.querySelector("[data-stop]")?.focus({ preventScroll: true });
     });
     return true;
+  }
+
+  /** The heading of a stage. */
+  headOf(stage) {
+    return this.#groups.find((group) => group.head && group.stage === stage)?.head ?? null;
   }
 
   // One frame
@@ -122,7 +144,7 @@ class TimelineView extends HTMLElement {
       } else this.#placeholder(item, group);
       if (!most || performance.now() > end) break;
     }
-    this.dataset.cards = Math.max(0, this.#groupOf.size - this.#waiting.size);
+    this.dataset.cards = String(Math.max(0, this.#groupOf.size - this.#waiting.size));
     if (this.#waiting.size) this.soon();
     this.page.drawn();
   }
@@ -140,7 +162,7 @@ class TimelineView extends HTMLElement {
       return known;
     }
     const card = new Card(item, this.page);
-    if (this.#unfolded.has(item.id)) card.open();
+    for (const id of this.#unfolded.get(item.id) ?? []) card.open(item.calls?.find((call) => call.id === id) ?? item);
     if (this.#marked === item.id) card.node.classList.add("marked");
     this.#cards.set(item.id, card);
     for (let place = group.items.indexOf(item) - 1; place >= 0; place--) {
@@ -189,7 +211,7 @@ class TimelineView extends HTMLElement {
   #near = new IntersectionObserver(
     (entries) => {
       for (const { target, isIntersecting, boundingClientRect } of entries) {
-        const { group } = target;
+        const { group } = /** @type {any} */ (target);
         group.isNear = isIntersecting;
         if (group.drawn) group.height = boundingClientRect.height;
         if (isIntersecting) this.#bring(group);
@@ -218,8 +240,8 @@ class TimelineView extends HTMLElement {
     group.node.style.height = `${group.height || this.#guess(group)}px`;
     group.node.classList.add("aside");
     for (const { id } of group.items) {
-      if (this.#cards.get(id)?.isOpen) this.#unfolded.add(id);
-      else this.#unfolded.delete(id);
+      const card = this.#cards.get(id);
+      if (card) this.#unfolded.set(id, card.unfolded);
       this.#cards.delete(id);
     }
     // A new list: the old one would keep its layout, and with it every card, until the next layout.

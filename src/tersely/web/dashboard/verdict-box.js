@@ -3,44 +3,63 @@
 import { copyButton, h } from "./dom.js";
 import { clock } from "./format.js";
 
-const CONFIDENCE = { high: "High confidence", medium: "Medium confidence", low: "Low confidence" };
+const CONFIDENCE = { high: ["High confidence", 3], medium: ["Medium confidence", 2], low: ["Low confidence", 1] };
 
-/** refer(handle, first, last): the address of a kept result. */
-export function verdictBox(verdict, refer) {
+/**
+ * refer(handle, first, last): the address of a kept result.
+ * foot: elements for the last row, e.g. the rating.
+ */
+export function verdictBox(verdict, refer, ...foot) {
   const { cause, summary, confidence, service, since, actions, evidence, against } = verdict;
-  const [, ...more] = summary.split("\n");
+  const [first, ...more] = summary.split("\n");
+  const lines = !cause ? [summary] : same(first, cause) ? more : [first, ...more];
+  const [words, dots] = CONFIDENCE[confidence] ?? [confidence, 0];
   return h(
     "section.verdict",
     { "aria-label": "Verdict", dataset: { confidence } },
+    h("p.verdict-top", null, h("span.caption", null, "Verdict"), h("span.confidence", null, h("span.dots", { "aria-hidden": "true" }, "●".repeat(dots), h("i", null, "●".repeat(3 - dots))), words)),
     h("h2.cause", null, cause || "No likely cause was found"),
-    h(
-      "p.verdict-facts",
-      null,
-      h("span.confidence", null, CONFIDENCE[confidence] ?? confidence),
-      service && h("span", null, service),
-      since && h("span", null, "since ", clock(since)),
-    ),
-    cause ? more.map((line) => h("p.verdict-line", null, line)) : h("p.verdict-line", null, summary),
-    actions.length ? h("h3", null, "Next") : null,
-    actions.length ? h("ol.actions", null, actions.map((one) => h("li", null, one.text, one.command && h("span.command", null, h("code", null, one.command), copyButton("Copy", one.command))))) : null,
-    citations("Evidence", evidence, refer),
-    citations("Evidence against", against, refer),
+    service || since ? h("p.verdict-facts", null, service && h("code", null, service), since && h("span", null, "since ", clock(since, "minute", { named: true }))) : null,
+    lines.map((line) => h("p.verdict-line", null, line)),
+    actions.length ? part("Do now", h("ol.actions", null, actions.map((one) => h("li", null, h("span", null, one.text), one.command && h("span.command", null, h("code", null, one.command), copyButton("Copy this command", one.command, { iconOnly: true })))))) : null,
+    citations("Why", evidence, refer),
+    citations("Against", against, refer),
+    foot.some(Boolean) && h("div.verdict-foot", null, foot),
   );
+}
+
+const plain = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "");
+const same = (one, other) => plain(one) === plain(other);
+
+function part(title, body) {
+  return h("div.verdict-part", null, h("h3.caption", null, title), body);
 }
 
 function citations(title, list, refer) {
   if (!list.length) return null;
-  return [
-    h("h3", null, title),
+  return part(
+    title,
     h(
       "ul.citations",
       null,
-      list.map((one) => h("li", null, h("q", null, one.quote), " ", one.handle ? h("a.chip", { href: refer(one.handle, one.first_line, one.last_line) }, place(one)) : h("span.chip", null, place(one)))),
+      list.map((one) => {
+        const words = [h("span.source", null, place(one)), h("q", null, readable(one.quote))];
+        return h("li", null, one.handle ? h("a.evidence", { href: refer(one.handle, one.first_line, one.last_line), title: one.quote }, words) : h("span.evidence", { title: one.quote }, words));
+      }),
     ),
-  ];
+  );
+}
+
+/** A quoted line without what is in front of its message: source, time, process, thread. The whole line is in the title. */
+export function readable(quote) {
+  const short = quote
+    .replace(/^(?:\[[^\]]{1,80}\]\s*)+/, "")
+    .replace(/^(?:\d+\s+)?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*\s+/, "")
+    .replace(/^((?:ERROR|WARN(?:ING)?|INFO|FATAL)\s+)\d+ --- (?:\[[^\]]{0,60}\]\s*)*(?:[\w.$]+\s*:\s*)?/, "$1");
+  return short.trim() || quote;
 }
 
 function place({ source, first_line: first, last_line: last, count }) {
-  const lines = first === last ? `line ${first}` : `lines ${first}–${last}`;
-  return `${source}, ${lines}${count > 1 ? `, ${count.toLocaleString("en")} times` : ""}`;
+  const lines = first === last ? `line ${first.toLocaleString("en")}` : `lines ${first.toLocaleString("en")}–${last.toLocaleString("en")}`;
+  return `${source.replace(/^[^.]*\./, "")} ${lines}${count > 1 ? ` · ${count.toLocaleString("en")}×` : ""}`;
 }

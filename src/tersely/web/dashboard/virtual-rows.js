@@ -9,14 +9,19 @@ const ROW = 20;
 const TALLEST = 15_000_000;
 const SPARE = 12;
 
-/** Rows of equal height: a row begins at its index. */
+/**
+ * Rows of equal height: a row begins at its index.
+ * @type {{offset: (index: number) => number, at: (offset: number) => number, total: (count: number) => number, size: (index: number) => number}}
+ */
 const EVEN = { offset: (index) => index, at: (offset) => Math.floor(offset), total: (count) => count, size: () => 1 };
 
 class VirtualRows extends HTMLElement {
   #count = 0;
   #rows = new Map();
   #frame = 0;
+  /** @type {(index: number) => HTMLElement} */
   #draw = () => h("div");
+  /** @type {(first: number, last: number) => void} */
   #seen = () => {};
   #layout = EVEN;
 
