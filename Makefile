@@ -108,6 +108,10 @@ docs: .venv-docs/.ready ## The documentation site, into build/site; broken links
 	@NO_MKDOCS_2_WARNING=1 .venv-docs/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
 	@echo "build/site/index.html"
 
+.PHONY: pictures
+pictures: .venv/.ready ## Terminal recordings from real runs, into docs/pictures
+	@$(BIN)/python -m website.record
+
 .PHONY: deploy-check
 deploy-check: .venv-deploy/.ready ## Chart rendered and validated, container file, compose files, systemd unit and workflows checked
 	@.venv-deploy/bin/python -m deploy.check

@@ -35,7 +35,7 @@ def _modules(folder: Path, chance: random.Random) -> None:
     for number in range(MODULES):
         word = WORDS[number % len(WORDS)]
         functions = "\n\n\n".join(
-            f'def {word}_{number}_{at}(amount: int, rate: float = {chance.random():.2f}) -> float:\n'
+            f"def {word}_{number}_{at}(amount: int, rate: float = {chance.random():.2f}) -> float:\n"
             f'    """Return the {word} of step {at}."""\n'
             f"    total = amount * rate\n    if total > {chance.randrange(100, 900)}:\n        total -= {at}\n"
             f"    return total"
@@ -58,8 +58,12 @@ def _python_tests(folder: Path) -> None:
         )
 
     for number in range(12):
-        _write(folder / f"tests/passing/test_part_{number:02d}.py", "import pytest\n\n\n" + tests(number * 20, 12) + "\n")
-        _write(folder / f"tests/failing/test_more_{number:02d}.py", "import pytest\n\n\n" + tests(number * 20, 12) + "\n")
+        _write(
+            folder / f"tests/passing/test_part_{number:02d}.py", "import pytest\n\n\n" + tests(number * 20, 12) + "\n"
+        )
+        _write(
+            folder / f"tests/failing/test_more_{number:02d}.py", "import pytest\n\n\n" + tests(number * 20, 12) + "\n"
+        )
     _write(
         folder / "tests/failing/test_more_07b.py",
         """\
@@ -79,13 +83,24 @@ def _python_tests(folder: Path) -> None:
             refund({"id": 4712}, 10)
         """,
     )
-    _write(folder / "tests/broken/test_imports.py", "from shop.vouchers import apply_voucher\n\n\ndef test_it():\n    apply_voucher()\n")
+    _write(
+        folder / "tests/broken/test_imports.py",
+        "from shop.vouchers import apply_voucher\n\n\ndef test_it():\n    apply_voucher()\n",
+    )
     for number in range(6):
         body = "\n".join(
-            f"    def test_{WORDS[at % len(WORDS)]}_{at}(self):\n        self.assertEqual({at} * 2, {at} + {at})\n" for at in range(60)
+            f"    def test_{WORDS[at % len(WORDS)]}_{at}(self):\n        self.assertEqual({at} * 2, {at} + {at})\n"
+            for at in range(60)
         )
-        wrong = "    def test_currency_of_refunds(self):\n        self.assertEqual('EUR', 'USD', 'refund 4711')\n" if number == 4 else ""
-        _write(folder / f"unit/test_unit_{number}.py", f"import unittest\n\n\nclass Part{number}(unittest.TestCase):\n{body}\n{wrong}")
+        wrong = (
+            "    def test_currency_of_refunds(self):\n        self.assertEqual('EUR', 'USD', 'refund 4711')\n"
+            if number == 4
+            else ""
+        )
+        _write(
+            folder / f"unit/test_unit_{number}.py",
+            f"import unittest\n\n\nclass Part{number}(unittest.TestCase):\n{body}\n{wrong}",
+        )
 
 
 def _c_files(folder: Path) -> None:
@@ -94,7 +109,7 @@ def _c_files(folder: Path) -> None:
         wrong = "    return stock_lvel;\n" if number == 27 else "    return level;\n"
         _write(
             folder / f"c/part_{number:02d}.c",
-            f"#include <stdio.h>\nint part_{number:02d}(int level) {{\n{unused}    if (level = {number}) {{ puts(\"set\"); }}\n{wrong}}}\n",
+            f'#include <stdio.h>\nint part_{number:02d}(int level) {{\n{unused}    if (level = {number}) {{ puts("set"); }}\n{wrong}}}\n',
         )
 
 
@@ -105,19 +120,40 @@ def _node(folder: Path) -> None:
     wrong = "test('rounds the price of 4711', () => assert.equal(Math.round(24.4), 25, 'price of 4711'));\n"
     _write(folder / "js/failing.test.js", head + passing + "\n" + wrong)
     chain = "\n".join(f"function step{at}(x) {{ return step{at + 1}(x); }}" for at in range(60))
-    _write(folder / "js/crash.js", f"{chain}\nfunction step60(x) {{ return x.price.amount; }}\nfor (let i = 0; i < 900; i++) console.log('loaded article ' + i);\nstep0({{}});\n")
+    _write(
+        folder / "js/crash.js",
+        f"{chain}\nfunction step60(x) {{ return x.price.amount; }}\nfor (let i = 0; i < 900; i++) console.log('loaded article ' + i);\nstep0({{}});\n",
+    )
 
 
 def _data(folder: Path, chance: random.Random) -> None:
     pods = [
         {
-            "metadata": {"name": f"{chance.choice(WORDS)}-{number:03d}", "namespace": "shop", "labels": {"app": "shop", "tier": chance.choice(["a", "b"])}},
-            "spec": {"nodeName": f"node-{number % 9}", "containers": [{"name": "app", "image": f"shop:{1 + number % 3}.4", "resources": {"limits": {"memory": "512Mi"}}}]},
-            "status": {"phase": "Running", "restartCount": chance.randrange(3), "podIP": f"10.0.{number // 250}.{number % 250}"},
+            "metadata": {
+                "name": f"{chance.choice(WORDS)}-{number:03d}",
+                "namespace": "shop",
+                "labels": {"app": "shop", "tier": chance.choice(["a", "b"])},
+            },
+            "spec": {
+                "nodeName": f"node-{number % 9}",
+                "containers": [
+                    {"name": "app", "image": f"shop:{1 + number % 3}.4", "resources": {"limits": {"memory": "512Mi"}}}
+                ],
+            },
+            "status": {
+                "phase": "Running",
+                "restartCount": chance.randrange(3),
+                "podIP": f"10.0.{number // 250}.{number % 250}",
+            },
         }
         for number in range(180)
     ]
-    pods[117]["status"] = {"phase": "CrashLoopBackOff", "restartCount": 41, "reason": "OOMKilled", "podIP": "10.0.0.117"}
+    pods[117]["status"] = {
+        "phase": "CrashLoopBackOff",
+        "restartCount": 41,
+        "reason": "OOMKilled",
+        "podIP": "10.0.0.117",
+    }
     pods[117]["metadata"]["name"] = "checkout-7f9"
     _write(folder / "data/pods.json", json.dumps({"kind": "List", "items": pods}, indent=2))
     lines = []
@@ -126,9 +162,14 @@ def _data(folder: Path, chance: random.Random) -> None:
         said = f"GET /{chance.choice(WORDS)}/{chance.randrange(9999)} 200 {chance.randrange(2, 90)} ms"
         if number == 2_871:
             level, said = "ERROR", "payment gateway refused: certificate of pay.example expired"
-        lines.append(f"2026-11-15T{9 + number // 1200:02d}:{number // 20 % 60:02d}:{number * 3 % 60:02d}Z {level} shop {said}")
+        lines.append(
+            f"2026-11-15T{9 + number // 1200:02d}:{number // 20 % 60:02d}:{number * 3 % 60:02d}Z {level} shop {said}"
+        )
     _write(folder / "data/app.log", "\n".join(lines) + "\n")
-    rows = [f"{number},{chance.choice(WORDS)},{chance.randrange(1, 500)},{chance.choice(['paid', 'open'])}" for number in range(1_500)]
+    rows = [
+        f"{number},{chance.choice(WORDS)},{chance.randrange(1, 500)},{chance.choice(['paid', 'open'])}"
+        for number in range(1_500)
+    ]
     rows[900] = "900,refund,-4711,disputed"
     _write(folder / "data/orders.csv", "id,article,amount,state\n" + "\n".join(rows) + "\n")
     services = "\n".join(
@@ -136,7 +177,9 @@ def _data(folder: Path, chance: random.Random) -> None:
         for number, word in enumerate(WORDS * 12)
     ).replace("shop/tax:1.107", "shop/tax:latest-debug")
     _write(folder / "data/compose.yaml", f"services:\n{services}\n")
-    options = "\n".join(f"# {word} of the cache, in seconds\n{word}_timeout = {10 + number}\n" for number, word in enumerate(WORDS * 20))
+    options = "\n".join(
+        f"# {word} of the cache, in seconds\n{word}_timeout = {10 + number}\n" for number, word in enumerate(WORDS * 20)
+    )
     _write(folder / "data/shop.conf", options.replace("mail_timeout = 137", "mail_timeout = 9000"))
     script = """\
         import sys
@@ -169,7 +212,11 @@ def _history(folder: Path, chance: random.Random) -> None:
         said = f"{Path(name).stem}: change step {number}"
         line = f"value of {Path(name).stem} in step {number} is {chance.randrange(9999)}\n"
         if number == 137:
-            name, said, line = "shop/payment.txt", "payment: trust the certificate of pay.example", "pinned certificate 4711\n"
+            name, said, line = (
+                "shop/payment.txt",
+                "payment: trust the certificate of pay.example",
+                "pinned certificate 4711\n",
+            )
         content[name] = (content[name] + line)[-4_000:]
         when = 1_760_000_000 + number * 3_600
         who = ("Kim Doe <kim@example.org>", "Ana Roe <ana@example.org>", "Li Wu <li@example.org>")[number % 3]

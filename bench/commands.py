@@ -43,7 +43,9 @@ class Case:
     """A program that may be missing."""
 
 
-def _case(name: str, command: str, question: str, *needles: str, failure: tuple[str, ...] = (), needs: str = "") -> Case:
+def _case(
+    name: str, command: str, question: str, *needles: str, failure: tuple[str, ...] = (), needs: str = ""
+) -> Case:
     return Case(name, command, question, needles, failure, needs)
 
 
@@ -53,38 +55,202 @@ CASES = [
     _case("pytest passes", f"{PYTEST} tests/passing", "do the tests pass?", "720 passed"),
     _case("pytest -v passes", f"{PYTEST} -v tests/passing", "do the tests pass?", "720 passed"),
     _case("pytest -rA passes", f"{PYTEST} -rA tests/passing", "do the tests pass?", "720 passed"),
-    _case("pytest --collect-only", f"{PYTEST} --collect-only -q tests/passing", "how many tests are there?", "720 tests collected"),
+    _case(
+        "pytest --collect-only",
+        f"{PYTEST} --collect-only -q tests/passing",
+        "how many tests are there?",
+        "720 tests collected",
+    ),
     _case("pytest --durations", f"{PYTEST} --durations=0 -vv tests/passing", "do the tests pass?", "720 passed"),
-    _case("pytest fails", f"{PYTEST} tests/failing", "why do tests fail?", "test_refund_is_a_tenth", "KeyError: 'total'", "assert 2.5 == 25", "2 failed, 720 passed", failure=("2 failed", "FAILED")),
-    _case("pytest -v fails", f"{PYTEST} -v tests/failing", "why do tests fail?", "test_refund_is_a_tenth", "KeyError: 'total'", "2 failed, 720 passed", failure=("2 failed", "FAILED")),
-    _case("pytest -x -vv fails", f"{PYTEST} -vv -x tests/failing", "which test fails?", "test_refund_is_a_tenth", "assert 2.5 == 25", failure=("1 failed", "FAILED")),
-    _case("pytest -v --tb=line", f"{PYTEST} -v --tb=line tests/failing", "what fails?", "KeyError: 'total'", "2 failed", failure=("2 failed", "FAILED")),
-    _case("pytest cannot import", f"{PYTEST} -v tests", "what is wrong?", "No module named 'shop.vouchers'", "test_imports.py", failure=("Interrupted", "ModuleNotFoundError", "1 error")),
-    _case("unittest passes", f"{PYTHON} -m unittest -v unit.test_unit_0 unit.test_unit_1 unit.test_unit_2", "do they pass?", "Ran 180 tests", "OK"),
-    _case("unittest fails", f"{PYTHON} -m unittest discover -v -s unit", "what fails?", "test_currency_of_refunds", "'EUR' != 'USD'", "FAILED (failures=1)", failure=("FAILED", "FAIL:")),
+    _case(
+        "pytest fails",
+        f"{PYTEST} tests/failing",
+        "why do tests fail?",
+        "test_refund_is_a_tenth",
+        "KeyError: 'total'",
+        "assert 2.5 == 25",
+        "2 failed, 720 passed",
+        failure=("2 failed", "FAILED"),
+    ),
+    _case(
+        "pytest -v fails",
+        f"{PYTEST} -v tests/failing",
+        "why do tests fail?",
+        "test_refund_is_a_tenth",
+        "KeyError: 'total'",
+        "2 failed, 720 passed",
+        failure=("2 failed", "FAILED"),
+    ),
+    _case(
+        "pytest -x -vv fails",
+        f"{PYTEST} -vv -x tests/failing",
+        "which test fails?",
+        "test_refund_is_a_tenth",
+        "assert 2.5 == 25",
+        failure=("1 failed", "FAILED"),
+    ),
+    _case(
+        "pytest -v --tb=line",
+        f"{PYTEST} -v --tb=line tests/failing",
+        "what fails?",
+        "KeyError: 'total'",
+        "2 failed",
+        failure=("2 failed", "FAILED"),
+    ),
+    _case(
+        "pytest cannot import",
+        f"{PYTEST} -v tests",
+        "what is wrong?",
+        "No module named 'shop.vouchers'",
+        "test_imports.py",
+        failure=("Interrupted", "ModuleNotFoundError", "1 error"),
+    ),
+    _case(
+        "unittest passes",
+        f"{PYTHON} -m unittest -v unit.test_unit_0 unit.test_unit_1 unit.test_unit_2",
+        "do they pass?",
+        "Ran 180 tests",
+        "OK",
+    ),
+    _case(
+        "unittest fails",
+        f"{PYTHON} -m unittest discover -v -s unit",
+        "what fails?",
+        "test_currency_of_refunds",
+        "'EUR' != 'USD'",
+        "FAILED (failures=1)",
+        failure=("FAILED", "FAIL:"),
+    ),
     _case("node --test passes", "node --test js/passing.test.js", "do they pass?", "pass 250", "fail 0", needs="node"),
-    _case("node --test fails", "node --test js/failing.test.js", "what fails?", "rounds the price of 4711", "price of 4711", "fail 1", failure=("fail 1", "not ok", "failing tests"), needs="node"),
+    _case(
+        "node --test fails",
+        "node --test js/failing.test.js",
+        "what fails?",
+        "rounds the price of 4711",
+        "price of 4711",
+        "fail 1",
+        failure=("fail 1", "not ok", "failing tests"),
+        needs="node",
+    ),
     # Crashes
-    _case("node crashes", "node js/crash.js", "why does it crash?", "TypeError", "js/crash.js", failure=("TypeError",), needs="node"),
-    _case("python crashes", f"{PYTHON} data/deep.py", "why does it crash?", "KeyError: 'voucher 4711'", failure=("KeyError",)),
-    _case("migration fails", f"{PYTHON} data/migrate.py", "did the migration work?", "constraint fk_customer violated", "1183", failure=("constraint", "exit code 3", "exited with 3")),
+    _case(
+        "node crashes",
+        "node js/crash.js",
+        "why does it crash?",
+        "TypeError",
+        "js/crash.js",
+        failure=("TypeError",),
+        needs="node",
+    ),
+    _case(
+        "python crashes",
+        f"{PYTHON} data/deep.py",
+        "why does it crash?",
+        "KeyError: 'voucher 4711'",
+        failure=("KeyError",),
+    ),
+    _case(
+        "migration fails",
+        f"{PYTHON} data/migrate.py",
+        "did the migration work?",
+        "constraint fk_customer violated",
+        "1183",
+        failure=("constraint", "exit code 3", "exited with 3"),
+    ),
     # Linters, types, compilers
-    _case("ruff check", f"{PYTHON} -m ruff check --no-cache --isolated shop", "which errors would crash at run time?", "F821", "valeu", failure=("Found",)),
-    _case("ruff check concise", f"{PYTHON} -m ruff check --no-cache --isolated --output-format concise shop", "undefined names?", "F821", "valeu", failure=("Found",)),
-    _case("ruff check ALL", f"{PYTHON} -m ruff check --no-cache --isolated --select ALL --output-format concise shop tests unit", "undefined names?", "F821", failure=("Found",)),
-    _case("ruff check json", f"{PYTHON} -m ruff check --no-cache --isolated --output-format json shop", "undefined names?", "F821", "valeu", failure=("F401", "F821")),
-    _case("ruff format diff", f"{PYTHON} -m ruff format --no-cache --isolated --diff unit js shop tests", "what would change?", "would be reformatted", failure=("would be reformatted",)),
-    _case("mypy", f"{PYTHON} -m mypy --no-incremental --cache-dir=/dev/null --config-file= shop", "which types are wrong?", "Unsupported operand types", "valeu", failure=("error:", "Found 2 errors")),
-    _case("mypy --strict", f"{PYTHON} -m mypy --strict --no-incremental --cache-dir=/dev/null --config-file= shop unit", "wrong operands?", "Unsupported operand types", failure=("error:", "Found")),
+    _case(
+        "ruff check",
+        f"{PYTHON} -m ruff check --no-cache --isolated shop",
+        "which errors would crash at run time?",
+        "F821",
+        "valeu",
+        failure=("Found",),
+    ),
+    _case(
+        "ruff check concise",
+        f"{PYTHON} -m ruff check --no-cache --isolated --output-format concise shop",
+        "undefined names?",
+        "F821",
+        "valeu",
+        failure=("Found",),
+    ),
+    _case(
+        "ruff check ALL",
+        f"{PYTHON} -m ruff check --no-cache --isolated --select ALL --output-format concise shop tests unit",
+        "undefined names?",
+        "F821",
+        failure=("Found",),
+    ),
+    _case(
+        "ruff check json",
+        f"{PYTHON} -m ruff check --no-cache --isolated --output-format json shop",
+        "undefined names?",
+        "F821",
+        "valeu",
+        failure=("F401", "F821"),
+    ),
+    _case(
+        "ruff format diff",
+        f"{PYTHON} -m ruff format --no-cache --isolated --diff unit js shop tests",
+        "what would change?",
+        "would be reformatted",
+        failure=("would be reformatted",),
+    ),
+    _case(
+        "mypy",
+        f"{PYTHON} -m mypy --no-incremental --cache-dir=/dev/null --config-file= shop",
+        "which types are wrong?",
+        "Unsupported operand types",
+        "valeu",
+        failure=("error:", "Found 2 errors"),
+    ),
+    _case(
+        "mypy --strict",
+        f"{PYTHON} -m mypy --strict --no-incremental --cache-dir=/dev/null --config-file= shop unit",
+        "wrong operands?",
+        "Unsupported operand types",
+        failure=("error:", "Found"),
+    ),
     _case("compileall", f"{PYTHON} -m compileall -f shop tests unit", "does it compile?", "Compiling"),
-    _case("gcc warnings", "gcc -Wall -Wextra -c c/part_0*.c c/part_1*.c -fsyntax-only", "warnings?", "-Wunused-variable", "-Wparentheses", needs="gcc"),
-    _case("gcc error", "gcc -Wall -Wextra -fsyntax-only c/*.c", "what does not compile?", "stock_lvel", "part_27.c", failure=("error",), needs="gcc"),
-    _case("make fails", "make -k -C c", "why does the build fail?", "stock_lvel", "part_27", failure=("Error 1", "error:"), needs="gcc"),
+    _case(
+        "gcc warnings",
+        "gcc -Wall -Wextra -c c/part_0*.c c/part_1*.c -fsyntax-only",
+        "warnings?",
+        "-Wunused-variable",
+        "-Wparentheses",
+        needs="gcc",
+    ),
+    _case(
+        "gcc error",
+        "gcc -Wall -Wextra -fsyntax-only c/*.c",
+        "what does not compile?",
+        "stock_lvel",
+        "part_27.c",
+        failure=("error",),
+        needs="gcc",
+    ),
+    _case(
+        "make fails",
+        "make -k -C c",
+        "why does the build fail?",
+        "stock_lvel",
+        "part_27",
+        failure=("Error 1", "error:"),
+        needs="gcc",
+    ),
     _case("make -n", "make -n -B -C c", "how is part_27 compiled?", "part_27.c", needs="gcc"),
     # git
     _case("git log", "git log", "who trusted a certificate?", "payment: trust the certificate of pay.example"),
-    _case("git log --stat", "git log --stat", "which commit trusted a certificate, which file?", "payment: trust the certificate", "shop/payment.txt"),
-    _case("git log -p", "git log -p -- shop/payment.txt", "when was the certificate pinned?", "pinned certificate 4711"),
+    _case(
+        "git log --stat",
+        "git log --stat",
+        "which commit trusted a certificate, which file?",
+        "payment: trust the certificate",
+        "shop/payment.txt",
+    ),
+    _case(
+        "git log -p", "git log -p -- shop/payment.txt", "when was the certificate pinned?", "pinned certificate 4711"
+    ),
     _case("git log --oneline", "git log --oneline", "certificate", "trust the certificate of pay.example"),
     _case("git log --graph", "git log --graph --all", "certificate", "trust the certificate of pay.example"),
     _case("git diff", "git diff", "did a signature change?", "currency: str", "shop/report_09.py"),
@@ -97,10 +263,21 @@ CASES = [
     _case("git shortlog", "git shortlog HEAD", "certificate", "trust the certificate of pay.example"),
     _case("git ls-files", "git ls-files", "where are tests of refunds?", "tests/failing/test_more_07b.py"),
     _case("git grep", "git grep -n total", "where is order total divided?", "tests/failing/test_more_07b.py"),
-    _case("git cannot", "git checkout no-such-branch", "what happened?", "no-such-branch", failure=("error:", "did not match")),
+    _case(
+        "git cannot",
+        "git checkout no-such-branch",
+        "what happened?",
+        "no-such-branch",
+        failure=("error:", "did not match"),
+    ),
     # Searches and listings
     _case("grep -rn", "grep -rn total shop tests", "which test uses an order's total?", "test_more_07b.py"),
-    _case("grep -rn certificate", "grep -rn 'ERROR\\|INFO' data/app.log", "certificate", "certificate of pay.example expired"),
+    _case(
+        "grep -rn certificate",
+        "grep -rn 'ERROR\\|INFO' data/app.log",
+        "certificate",
+        "certificate of pay.example expired",
+    ),
     _case("find", "find . -path ./.git -prune -o -type f -print", "is there a core dump?", "core.4711"),
     _case("ls -lR", "ls -lR out shop tests", "core dump", "core.4711"),
     _case("du -a", "du -a shop tests unit js data", "how large is the log?", "app.log"),
@@ -112,16 +289,50 @@ CASES = [
     _case("cat csv", "cat data/orders.csv", "is there a disputed order?", "disputed", "-4711"),
     _case("cat yaml", "cat data/compose.yaml", "which service runs a debug image?", "latest-debug"),
     _case("cat conf", "cat data/shop.conf", "which timeout is out of line?", "9000"),
-    _case("cat source", "cat shop/order_13.py shop/invoice_14.py shop/tax_23.py shop/cart_24.py", "what does round_up return?", "def round_up", "math.ceil(valeu)"),
-    _case("sqlite", f"{PYTHON} -c \"import sqlite3,csv; c=sqlite3.connect(':memory:'); c.execute('create table o(a,b,c,d)'); c.executemany('insert into o values(?,?,?,?)', csv.reader(open('data/orders.csv'))); [print(*r, sep='|') for r in c.execute('select * from o')]\"", "disputed orders", "disputed"),
+    _case(
+        "cat source",
+        "cat shop/order_13.py shop/invoice_14.py shop/tax_23.py shop/cart_24.py",
+        "what does round_up return?",
+        "def round_up",
+        "math.ceil(valeu)",
+    ),
+    _case(
+        "sqlite",
+        f"{PYTHON} -c \"import sqlite3,csv; c=sqlite3.connect(':memory:'); c.execute('create table o(a,b,c,d)'); c.executemany('insert into o values(?,?,?,?)', csv.reader(open('data/orders.csv'))); [print(*r, sep='|') for r in c.execute('select * from o')]\"",
+        "disputed orders",
+        "disputed",
+    ),
     # Packages, processes, profiles
     _case("pip list", f"{PYTHON} -m pip list --disable-pip-version-check", "which pytest is installed?", "pytest"),
-    _case("pip cannot install", f"{PYTHON} -m pip install --disable-pip-version-check --no-index no-such-package", "did it install?", "no-such-package", failure=("ERROR", "No matching distribution")),
+    _case(
+        "pip cannot install",
+        f"{PYTHON} -m pip install --disable-pip-version-check --no-index no-such-package",
+        "did it install?",
+        "no-such-package",
+        failure=("ERROR", "No matching distribution"),
+    ),
     _case("pip show -f", f"{PYTHON} -m pip show -f pytest", "which version is it?", "Version:"),
     _case("dpkg -l", "dpkg -l", "which version of make is there?", "make", needs="dpkg"),
-    _case("npm cannot install", "npm install --offline no-such-package-4711 --no-audit", "did it install?", "no-such-package-4711", failure=("ERR", "error"), needs="npm"),
-    _case("importtime", f"{PYTHON} -X importtime -c 'import asyncio, json, email, unittest, http.client'", "how long does asyncio take?", "asyncio"),
-    _case("cProfile", f"{PYTHON} -m cProfile -s cumtime -m compileall -q -f shop", "what takes the time?", "function calls"),
+    _case(
+        "npm cannot install",
+        "npm install --offline no-such-package-4711 --no-audit",
+        "did it install?",
+        "no-such-package-4711",
+        failure=("ERR", "error"),
+        needs="npm",
+    ),
+    _case(
+        "importtime",
+        f"{PYTHON} -X importtime -c 'import asyncio, json, email, unittest, http.client'",
+        "how long does asyncio take?",
+        "asyncio",
+    ),
+    _case(
+        "cProfile",
+        f"{PYTHON} -m cProfile -s cumtime -m compileall -q -f shop",
+        "what takes the time?",
+        "function calls",
+    ),
     _case("dis", f"{PYTHON} -m dis shop/tax_23.py", "where is math.ceil used?", "ceil"),
     _case("help", f"{PYTHON} -m pytest --help", "how do I stop at the first failure?", "--exitfirst"),
 ]
@@ -170,7 +381,12 @@ OURS = "tersely run"
 
 def run(command: str, folder: Path, environment: dict[str, str]) -> tuple[str, int]:
     done = subprocess.run(
-        ["/bin/sh", "-c", command], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        ["/bin/sh", "-c", command],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     return done.stdout.decode("utf-8", "replace"), done.returncode
 
@@ -244,11 +460,15 @@ def main() -> int:
             for case in cases
             if case.name not in missing and measure(case, folder, environment, scores, bool(given.show))
         ]
-    print(f"\n{len(done)} commands of a coding agent; {sum(len(case.needles) for case in cases if case.name in done)} needles")
+    print(
+        f"\n{len(done)} commands of a coding agent; {sum(len(case.needles) for case in cases if case.name in done)} needles"
+    )
     if missing:
         print(f"without {', '.join(missing)}: a program is missing here")
     raw = scores["as it is"].tokens
-    print(f"\n{'':<30} {'tokens':>10} {'of raw':>7} {'needles':>8} {'hidden failures':>16} {'asked again':>12} {'lost':>5}")
+    print(
+        f"\n{'':<30} {'tokens':>10} {'of raw':>7} {'needles':>8} {'hidden failures':>16} {'asked again':>12} {'lost':>5}"
+    )
     for name, score in scores.items():
         print(
             f"{name:<30} {score.tokens:>10,} {score.tokens / raw:>7.1%} {score.kept / max(1, score.needles):>8.3f} "
@@ -260,7 +480,13 @@ def main() -> int:
             print(f"\n{title} by {OURS}: {'; '.join(names)}")
     if given.json:
         figures = {
-            name: {"tokens": one.tokens, "needles": one.kept / one.needles, "hidden": len(one.hidden), "asked_again": one.asked_again, "lost": len(one.lost)}
+            name: {
+                "tokens": one.tokens,
+                "needles": one.kept / one.needles,
+                "hidden": len(one.hidden),
+                "asked_again": one.asked_again,
+                "lost": len(one.lost),
+            }
             for name, one in scores.items()
         }
         given.json.write_text(json.dumps({"commands": len(done), "figures": figures}, indent=1), encoding="utf-8")
