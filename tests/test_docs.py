@@ -3,6 +3,7 @@
 - A fenced `console` block is run: lines that begin with `$` are commands, of one bash per page, in an empty folder and
   with an empty home. The other lines have to be in the output of the command before them, in this order; `…` stands
   for anything. A command fails the test if it exits with a code other than 0.
+  A README of examples/ is played in a copy of its folder.
 - A fenced block with a title (```python title="server.py") is written to a file of this name first.
 - Every other line of a code block that begins with `tersely` is parsed by the command line: command and options exist.
 - Fenced JSON and YAML can be parsed.
@@ -15,6 +16,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -92,7 +94,10 @@ def play(page: Path, folder: Path) -> list[tuple[Step, str]]:
                 script += [f"echo '{_MARK} {len(steps)}'", step.command, "CODE=$?", f"echo; echo '{_MARK}' ended $CODE"]
                 script.append('test "$CODE" = 0 || exit 1')
     (folder / "home").mkdir()
-    (folder / "work").mkdir()
+    if "examples" in page.relative_to(ROOT).parts:
+        shutil.copytree(page.parent, folder / "work")
+    else:
+        (folder / "work").mkdir()
     kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
     environment = kept | {
         "HOME": str(folder / "home"),
