@@ -136,7 +136,7 @@ check: lint test ## Everything that must be green before a change goes in
 bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	@failed=; \
 	for name in tokens chunks masking masking_recall masking_stability; do $(BENCH)/python -m bench.$$name || failed="$$failed $$name"; done; \
-	for name in map_reduce summaries pipeline busy commands gateway dashboard investigations scale research; do \
+	for name in map_reduce summaries pipeline hooks busy commands gateway dashboard investigations scale research; do \
 		$(BIN)/python -m bench.$$name || failed="$$failed $$name"; done; \
 	$(BIN)/python -m tests.survival.chaos some takeover || failed="$$failed takeover"; \
 	test -z "$$failed" || { echo "Targets not met, or failed:$$failed"; exit 1; }

@@ -25,6 +25,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "gateway": (),
     "gateway_walkthrough": (),
     "generate": (),
+    "hooks": (),
     "investigations": ("--store", "sqlite"),
     "linearity": ("--only", "log,diff,open brackets"),
     "map_reduce": (),

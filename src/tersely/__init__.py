@@ -4,12 +4,12 @@ The names below stay. They are resolved when first used, so that importing `ters
 """
 
 import sys
-from typing import TYPE_CHECKING
 
 # For those who run the source without installing it.
 if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit(f"Tersely needs Python 3.11 or newer; this is Python {sys.version.split()[0]}.")
 
+TYPE_CHECKING = False  # Not from `typing`, which takes longer to import than a hook may live.
 if TYPE_CHECKING:
     from tersely.api import mcp_call, summarize, summarize_for_extraction
     from tersely.condensing.account import Account, Lost

@@ -11,12 +11,21 @@ def launch() -> None:
     words = sys.argv[1:]
     if words[:1] == ["run"]:
         from tersely.coding.run import run
-        from tersely.settings.environment import process_environment
+        from tersely.settings.variables import process_environment
 
         sys.exit(run(words[1:], process_environment()))
     if words[:1] == ["hook"] and len(words) > 1:
+        from tersely.settings.variables import process_environment
+
+        if words[1:] == ["helper"]:
+            from tersely.coding.helper import serve_hooks
+
+            sys.exit(serve_hooks(process_environment()))
+        if "--warm" in words[2:] and "--help" not in words:
+            from tersely.coding.warm import answer_warm
+
+            sys.exit(answer_warm(words[1:], process_environment()))
         from tersely.coding.hook import CLIENTS, hook
-        from tersely.settings.environment import process_environment
 
         if words[1] in CLIENTS:
             sys.exit(hook(words[1:], process_environment()))

@@ -25,4 +25,4 @@ def test_only_the_settings_read_the_environment() -> None:
         for path in SOURCE.rglob("*.py")
         if reads_environment(path.read_text(encoding="utf-8"))
     }
-    assert readers == {"settings/environment.py"}
+    assert readers == {"settings/variables.py"}

@@ -52,6 +52,7 @@ def claude_code(words: tuple[str, ...]) -> None:
 @click.option("--budget", type=click.IntRange(200), metavar="TOKENS", help="Size of a condensed result, with its note.")
 @click.option("--leave", multiple=True, metavar="TOOL", help="Leave this tool alone. Repeatable; * is a wildcard.")
 @click.option("--no-mask-workspace", is_flag=True, help="Do not mask files of the agent's own folder.")
+@click.option("--warm", is_flag=True, help="Answer through a helper process, which ends when it is idle.")
 @click.option("--dry-run", is_flag=True, help="Show what would change, without writing.")
 @click.option("--yes", "-y", is_flag=True, help="Write without asking.")
 @click.option("--undo", is_flag=True, help="Restore the file as it was before.")
@@ -63,6 +64,7 @@ def install(
     budget: int | None,
     leave: tuple[str, ...],
     no_mask_workspace: bool,
+    warm: bool,
     dry_run: bool,
     yes: bool,
     undo: bool,
@@ -90,7 +92,7 @@ def install(
     if undo:
         _undo(path, text, copy, original, dry_run, yes)
         return
-    words = _words(known, project, threshold, budget, leave, no_mask_workspace)
+    words = _words(known, project, threshold, budget, leave, no_mask_workspace) + (["--warm"] if warm else [])
     entries = known.entries(shlex.join(words), _matchers(), _seconds())
     after = hooks.with_hooks(path, text, entries)
     if after == text:

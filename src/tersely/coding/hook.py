@@ -36,6 +36,7 @@ Options:
   --no-mask-workspace   Do not mask files of the agent's own folder when it reads them.
   --no-mask             Do not mask secrets.
   --data-dir FOLDER     Where results are kept; TERSELY_DATA_DIR by default.
+  --warm                Answer through a helper process, which is started on demand and ends when idle.
   --seconds SECONDS     Time limit, after which the original stays.  [default: {SECONDS:g}]
   -h, --help            Show this message and exit.
 """
@@ -65,6 +66,8 @@ def parse_hook(words: Sequence[str]) -> HookOptions | None:
         word, equals, value = rest.pop(0).partition("=")
         if word in ("-h", "--help"):
             return None
+        if word == "--warm":
+            continue  # `launch` has seen it.
         if word in ("--no-mask", "--no-mask-workspace"):
             found["masks" if word == "--no-mask" else "masks_workspace"] = False
             continue
@@ -87,8 +90,12 @@ def parse_hook(words: Sequence[str]) -> HookOptions | None:
     return HookOptions(words[0], leave=tuple(leave), **found)
 
 
-def hook(words: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Answer the event on standard input; always 0, unless the command line itself is wrong."""
+def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None = None) -> int:
+    """Answer the event on standard input; always 0, unless the command line itself is wrong.
+
+    Args:
+        raw: The event, if it was read already.
+    """
     try:
         options = parse_hook(words)
     except ValueError as problem:
@@ -97,21 +104,45 @@ def hook(words: Sequence[str], environment: Mapping[str, str]) -> int:
     if options is None:
         sys.stdout.write(HELP)
         return 0
-    shortener = ResultShortener(
+    shortener = _shortener(options, environment)
+    try:
+        _limit(options.seconds, shortener)
+        if environment.get("TERSELY_OFF", "") in ("", "0"):
+            answer = answer_to(_read_event() if raw is None else raw, options, environment)
+            signal.setitimer(signal.ITIMER_REAL, 0)  # An answer is written whole.
+            write_all(1, answer)
+    except BaseException as problem:  # noqa: BLE001
+        # Broad, because no error of ours may reach the agent.
+        shortener.log(f"hook {options.client}", problem)
+    return 0
+
+
+def answer_to(raw: bytes, options: HookOptions, environment: Mapping[str, str]) -> bytes:
+    """The answer to one event; empty if there is nothing to say."""
+    if b'"PreToolUse"' in raw and b"[MASKED:" not in raw:
+        return b""
+    import json
+
+    event = json.loads(raw)
+    if not isinstance(event, dict):
+        return b""
+    from tersely.coding.claude_code import ClaudeCodeHook
+
+    answering = ClaudeCodeHook(
+        _shortener(options, environment), masks_workspace=options.masks_workspace, leave=options.leave
+    )
+    answer = answering.answer(event)
+    return b"" if answer is None else json.dumps(answer).encode()
+
+
+def _shortener(options: HookOptions, environment: Mapping[str, str]) -> ResultShortener:
+    return ResultShortener(
         environment,
         folder=options.data_dir,
         threshold=options.threshold,
         budget=options.budget,
         masks=options.masks,
     )
-    try:
-        _limit(options.seconds, shortener)
-        if environment.get("TERSELY_OFF", "") in ("", "0"):
-            _answer(options, shortener)
-    except BaseException as problem:  # noqa: BLE001
-        # Broad, because no error of ours may reach the agent.
-        shortener.log(f"hook {options.client}", problem)
-    return 0
 
 
 def _limit(seconds: float, shortener: ResultShortener) -> None:
@@ -123,23 +154,6 @@ def _limit(seconds: float, shortener: ResultShortener) -> None:
 
     signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, max(0.05, seconds))
-
-
-def _answer(options: HookOptions, shortener: ResultShortener) -> None:
-    raw = _read_event()
-    if b'"PreToolUse"' in raw and b"[MASKED:" not in raw:
-        return
-    import json
-
-    event = json.loads(raw)
-    if not isinstance(event, dict):
-        return
-    from tersely.coding.claude_code import ClaudeCodeHook
-
-    answer = ClaudeCodeHook(shortener, masks_workspace=options.masks_workspace, leave=options.leave).answer(event)
-    if answer is not None:
-        signal.setitimer(signal.ITIMER_REAL, 0)  # An answer is written whole.
-        write_all(1, json.dumps(answer).encode())
 
 
 def _read_event() -> bytes:

@@ -13,7 +13,7 @@ knows no servers and no settings.
 import hashlib
 import hmac
 import json
-import secrets
+import os
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -25,7 +25,7 @@ from tersely.errors import ConfigError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled
-from tersely.masking.search import GROUPS, Finder, find_secrets, token_table
+from tersely.masking.search import GROUPS, Finder, find_secrets
 from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
 
@@ -79,9 +79,7 @@ class Masker:
         unknown = sorted(set(groups) - set(DEFAULT_GROUPS))
         if unknown:
             raise ConfigError(f"Masking group {unknown[0]!r} does not exist. There are: {', '.join(DEFAULT_GROUPS)}.")
-        if "tokens" in groups:
-            token_table()  # Loaded now, so that neither its cost nor a missing file affects the first result.
-        self._key = key or secrets.token_bytes(32)
+        self._key = key or os.urandom(32)
         self._pickled = tuple(groups), tuple((custom or {}).items()), self._key
         self._decode = "encoded" in groups
         self._finders: list[Finder] = [finder for name in GROUPS if name in groups for finder in GROUPS[name]]
@@ -233,6 +231,7 @@ def _custom_finder(name: str, pattern: str) -> Finder:
         )
     try:
         expression = Pattern(pattern, encoding=re2.Options.Encoding.UTF8)
+        expression.compile()
     except re2.error as problem:
         reason = problem.args[0].decode() if problem.args and isinstance(problem.args[0], bytes) else problem
         raise ConfigError(

@@ -33,20 +33,43 @@ class Pattern:
     causes ten thousand of them, so the library's internal call is used.
     """
 
-    __slots__ = ("_match", "groups", "ignore_case", "named", "source")
+    __slots__ = ("_encoding", "_expression", "_match", "ignore_case", "source")
 
     def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
-        options = re2.Options()
-        options.encoding = encoding
-        options.max_mem = 64 << 20  # Large alternations need memory, or re2 falls back to a slower matcher.
-        options.case_sensitive = not ignore_case
-        options.log_errors = False
-        expression = re2.compile(pattern.encode(), options)
         self.source = pattern
         self.ignore_case = ignore_case
-        self._match: Callable[[Any, bytes, int, int], Places] = expression._regexp.Match
-        self.groups: int = expression.groups
-        self.named: dict[bytes, int] = dict(expression.groupindex)
+        self._encoding = encoding
+        self._expression: Any = None
+        # Replaced by the library's own function at the first match: most texts need few of the patterns, and compiling
+        # all of them takes longer than a short-lived process may live.
+        self._match: Callable[[Any, bytes, int, int], Places] = self._first_match
+
+    def compile(self) -> Any:
+        """
+        Raises:
+            re2.error: The pattern is invalid.
+        """
+        if self._expression is None:
+            options = re2.Options()
+            options.encoding = self._encoding
+            options.max_mem = 64 << 20  # Large alternations need memory, or re2 falls back to a slower matcher.
+            options.case_sensitive = not self.ignore_case
+            options.log_errors = False
+            self._expression = re2.compile(self.source.encode(), options)
+            self._match = self._expression._regexp.Match
+        return self._expression
+
+    def _first_match(self, anchor: Any, text: bytes, start: int, end: int) -> Places:
+        self.compile()
+        return self._match(anchor, text, start, end)
+
+    @property
+    def groups(self) -> int:
+        return int(self.compile().groups)
+
+    @property
+    def named(self) -> dict[bytes, int]:
+        return dict(self.compile().groupindex)
 
     def search(self, text: bytes, start: int = 0, end: int | None = None) -> Places | None:
         places = self._match(_ANYWHERE, text, start, len(text) if end is None else end)

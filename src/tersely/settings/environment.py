@@ -1,9 +1,9 @@
 """The environment variables of this process, and the `.env` file that adds to them.
 
-The only reader of `os.environ`; a test checks that. Everything else gets a mapping handed in,
-from a command or a composition root. Variables of a `.env` file serve settings and `${NAME}` in
-configuration files. They are not passed on to other processes: a project's file must not change
-which program `PATH` finds, or which proxy a server uses.
+Everything else gets a mapping handed in, from a command or a composition root. Variables of a
+`.env` file serve settings and `${NAME}` in configuration files. They are not passed on to other
+processes: a project's file must not change which program `PATH` finds, or which proxy a server
+uses.
 """
 
 import os
@@ -12,6 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tersely.errors import ConfigError
+from tersely.settings.variables import process_environment
+
+__all__ = ["SettingsEnvironment", "parse_env_file", "process_environment", "settings_environment"]
 
 ENV_FILE = ".env"
 _LARGEST_FILE = 2**20
@@ -29,11 +32,6 @@ class SettingsEnvironment(dict[str, str]):
         self.file = file
         self.from_file = frozenset(name for name in added if not process.get(name))
         """Names whose value is that of the file."""
-
-
-def process_environment() -> Mapping[str, str]:
-    """A copy of the variables, as they are set now."""
-    return dict(os.environ)
 
 
 def settings_environment(folder: Path | None) -> SettingsEnvironment:
