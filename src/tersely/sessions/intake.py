@@ -38,8 +38,8 @@ from tersely.sessions.durable import Engine
 from tersely.sessions.fingerprint import fingerprint_of
 from tersely.sessions.overrides import AcceptedOverride, Override
 from tersely.sessions.plan import InvestigationPlan
-from tersely.sessions.runbook_options import RunbookOptions
-from tersely.sessions.runbooks import ADDRESS, Runbooks
+from tersely.sessions.runbook_options import ADDRESS, RunbookOptions
+from tersely.sessions.runbooks import Runbooks
 from tersely.sessions.worker import Worker
 from tersely.store import groups
 from tersely.store import sessions as rows

@@ -38,7 +38,8 @@ from tersely.results.read_back import ReadBack
 from tersely.sessions import overrides
 from tersely.sessions.models import Models
 from tersely.sessions.plan import InvestigationPlan, StagePlan, TeamPlan
-from tersely.sessions.runbooks import ADDRESS, Runbooks
+from tersely.sessions.runbook_options import ADDRESS
+from tersely.sessions.runbooks import Runbooks
 from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
 from tersely.store import sessions as rows

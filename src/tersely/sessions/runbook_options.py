@@ -1,9 +1,17 @@
 """Configuration of runbooks that are read from addresses."""
 
+import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
+from tersely.errors import InputError
+
+ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
+"""A runbook that is nothing but an address."""
+
+_GITHUB_FILE = re.compile(r"https://github\.com/([^/]+)/([^/]+)/(?:blob|raw)/([^?#]+)")
 GITHUB_HOSTS = ("raw.githubusercontent.com", "github.com", "api.github.com")
 
 
@@ -44,3 +52,25 @@ class RunbookOptions(BaseModel):
             if not host or "/" in host or ":" in host:
                 raise ValueError(f"{host!r} is not the name of a host, such as raw.githubusercontent.com")
         return tuple(host.lower() for host in value)
+
+    def address(self, address: str) -> str:
+        """The address from which a runbook is read.
+
+        Raises:
+            InputError: It is not allowed; the message says what would be.
+        """
+        if file := _GITHUB_FILE.fullmatch(address.strip()):
+            address = "https://raw.githubusercontent.com/{}/{}/{}".format(*file.groups())
+        try:
+            parts = urlsplit(address.strip())
+            port = parts.port
+        except ValueError:
+            raise InputError("runbook: this is not an address.") from None
+        host = (parts.hostname or "").lower()
+        if parts.scheme != "https" or parts.username is not None or port not in (None, 443):
+            raise InputError("runbook: an address has to begin with https://, without a user and a port.")
+        allowed = self.allowed_hosts
+        if host not in allowed and not (file and "github.com" in allowed):
+            known = f"those of {', '.join(allowed)} are" if allowed else "none are"
+            raise InputError(f"runbook: addresses on {host[:200]!r} are not read; {known}. Send the text instead.")
+        return parts._replace(scheme="https", netloc=host, fragment="").geturl()

@@ -5,7 +5,6 @@ once, every address it has must be public, and the connection goes to that addre
 redirect is checked in the same way. The token for GitHub is sent to GitHub's hosts only.
 """
 
-import re
 import socket
 import ssl
 import time
@@ -23,10 +22,6 @@ from tersely.sessions.runbook_options import GITHUB_HOSTS, RunbookOptions
 MOST_REDIRECTS = 4
 MOST_CACHED = 200
 
-ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
-"""A runbook that is nothing but an address."""
-
-_GITHUB_FILE = re.compile(r"https://github\.com/([^/]+)/([^/]+)/(?:blob|raw)/([^?#]+)")
 _RAW_TYPE = "application/vnd.github.raw+json, text/plain;q=0.9, */*;q=0.1"
 
 
@@ -74,26 +69,8 @@ class Runbooks:
         self._cache: dict[str, _Cached] = {}
 
     def check(self, address: str) -> str:
-        """The address from which a runbook is read.
-
-        Raises:
-            InputError: It is not allowed; the message says what would be.
-        """
-        if file := _GITHUB_FILE.fullmatch(address.strip()):
-            address = "https://raw.githubusercontent.com/{}/{}/{}".format(*file.groups())
-        try:
-            parts = urlsplit(address.strip())
-            port = parts.port
-        except ValueError:
-            raise InputError("runbook: this is not an address.") from None
-        host = (parts.hostname or "").lower()
-        if parts.scheme != "https" or parts.username is not None or port not in (None, 443):
-            raise InputError("runbook: an address has to begin with https://, without a user and a port.")
-        allowed = self._options.allowed_hosts
-        if host not in allowed and not (file and "github.com" in allowed):
-            known = f"those of {', '.join(allowed)} are" if allowed else "none are"
-            raise InputError(f"runbook: addresses on {host[:200]!r} are not read; {known}. Send the text instead.")
-        return parts._replace(scheme="https", netloc=host, fragment="").geturl()
+        """The address from which a runbook is read; see `RunbookOptions.address`."""
+        return self._options.address(address)
 
     async def read(self, address: str) -> str:
         """Read a runbook.

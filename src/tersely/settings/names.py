@@ -16,8 +16,7 @@ from tersely.errors import ConfigError, InputError
 from tersely.llm.providers import DEFAULT_PROVIDER, PROVIDERS, Provider, ProviderOptions
 from tersely.mcp.servers import Server
 from tersely.sessions.plan import MOST_DEPTH
-from tersely.sessions.runbook_options import RunbookOptions
-from tersely.sessions.runbooks import ADDRESS, Runbooks
+from tersely.sessions.runbook_options import ADDRESS, RunbookOptions
 from tersely.settings.files import Key, nearest
 from tersely.settings.sources import SettingsTree
 
@@ -252,14 +251,14 @@ def _check_runbooks(tree: SettingsTree) -> None:
     """Report addresses of runbooks that would never be read."""
     hosts = tree.mapping("runbooks").get("allowed_hosts")
     try:
-        runbooks = Runbooks(RunbookOptions() if hosts is None else RunbookOptions(allowed_hosts=hosts))
+        runbooks = RunbookOptions() if hosts is None else RunbookOptions(allowed_hosts=hosts)
     except ValidationError:
         return  # Reported with the other values.
     for pattern in (("chains", "*", "runbook"), ("defaults", "runbook")):
         for key, value in _found(tree.values, pattern, ()):
             if isinstance(value, str) and ADDRESS.fullmatch(value.strip()) and "${" not in value:
                 try:
-                    runbooks.check(value)
+                    runbooks.address(value)
                 except InputError as problem:
                     tree.report(key, str(problem).removeprefix("runbook: "))
 
