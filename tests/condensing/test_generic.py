@@ -1,5 +1,7 @@
 """The reader that is always ready."""
 
+from random import Random
+
 import pytest
 
 from tersely.condensing.focus import Focus
@@ -103,3 +105,26 @@ def test_the_longest_step_is_the_one_with_the_largest_amount_of_time() -> None:
     for step in range(6):
         lines.insert(31 * step + 30, f"#{step} DONE {187.3 if step == 2 else step + 1.5}s")
     assert "#2 DONE 187.3s" in condense_structurally("\n".join(lines), 120, "Which step took the longest?").text
+
+
+@pytest.mark.parametrize(
+    ("question", "value"), [("When was iowait highest?", "91.37"), ("Which interval had the highest await?", "873.41")]
+)
+def test_a_report_that_repeats_its_headers_has_columns_and_times(question: str, value: str) -> None:
+    """`iostat 60`: a single row below each header, so there is no table to read."""
+    draw = Random(3)
+    reports: list[str] = []
+    for minute in range(60):
+        numbers = [f"{draw.uniform(0.2, 9):6.2f}" for _ in range(9)]
+        reports += [
+            f"11/16/2026 10:{minute:02d}:00 AM",
+            "avg-cpu:  %user   %nice %system %iowait   %idle",
+            f"         {numbers[0]}    0.00  {numbers[1]}  {'91.37' if minute == 41 else numbers[2]}  {numbers[3]}",
+            "",
+            "Device            r/s     w/s     rkB/s     wkB/s  await  %util",
+            f"nvme0n1        {'  '.join(numbers[4:8])}  {'873.41' if minute == 17 else numbers[8]}   {numbers[0]}",
+            "",
+        ]
+    shown = condense_structurally("\n".join(reports), 400, question).text
+    minute = 41 if value == "91.37" else 17
+    assert f"10:{minute}:00" in shown.split(value)[0][-200:]

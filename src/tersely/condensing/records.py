@@ -438,8 +438,9 @@ _MEASURED = (
 def columns_of_lines(texts: Sequence[str], focus: Focus | None = None) -> list[Column]:
     """Find columns in lines of an unknown pattern: by labels before the values, else by position.
 
-    If some of the lines only have several labelled values each, these are columns, too. So are, for a question such as
-    "which step took the longest", the amounts with a unit of time, whatever is around them.
+    If some of the lines only have several labelled values each, these are columns, too, and so are the values below a
+    header that is repeated. So are, for a question such as "which step took the longest", the amounts with a unit of
+    time, whatever is around them.
     """
     count = len(texts)
     if count < 5:
@@ -453,9 +454,48 @@ def columns_of_lines(texts: Sequence[str], focus: Focus | None = None) -> list[C
             Column(column.label, [several[row] for row in column.rows], column.values)
             for column in _labelled([texts[row] for row in several], _ASSIGNED)
         ]
+    columns += _below_headers(texts)
     if focus is not None and not any(meant_direction(focus.text, column.label) for column in columns):
         columns += _amounts(texts, focus)
     return columns
+
+
+def _below_headers(texts: Sequence[str]) -> list[Column]:
+    """Return the columns of reports that repeat their headers, with one row or a few below each: `iostat 60`.
+
+    A first word with a colon names the report and has no value below it.
+    """
+    headers = {
+        text: words[1:] if words[0].endswith(":") else words
+        for text, times in Counter(texts).items()
+        if times >= _SEVERAL
+        and len(words := text.split()) >= _SEVERAL
+        and all(number_of(word) is None for word in words)
+    }
+    if not headers:
+        return []
+    columns: dict[tuple[str, int], tuple[list[int], list[str]]] = {}
+    header = ""
+    for row, text in enumerate(texts):
+        if text in headers:
+            header = text
+            continue
+        values = text.split() if header else []
+        if len(values) != len(headers.get(header, ())) or 2 * sum(map(_is_number, values)) < len(values):
+            header = ""
+        for at, value in enumerate(values if header else ()):
+            rows, found = columns.setdefault((header, at), ([], []))
+            rows.append(row)
+            found.append(value)
+    return [
+        Column(headers[above][at], rows, found)
+        for (above, at), (rows, found) in columns.items()
+        if len(rows) >= _SEVERAL
+    ]
+
+
+def _is_number(value: str) -> bool:
+    return number_of(value) is not None
 
 
 def _amounts(texts: Sequence[str], focus: Focus) -> list[Column]:

@@ -13,6 +13,7 @@ severe, rare or evenly spread over the text become units.
 import heapq
 import re
 from collections.abc import Hashable, Sequence
+from itertools import accumulate
 
 from tersely.condensing.features import Features, features_of
 from tersely.condensing.field_counts import counts_in_words, fields_of_columns
@@ -30,6 +31,13 @@ MOST_COUNTED = 3
 """Fields whose values are counted over all lines."""
 
 _VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_CLOCK = re.compile(r"\d:[0-5]\d")
+_ONLY_A_TIME = re.compile(
+    r"[\W\d_]*(?:(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|[TZ]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*)[\W\d_]+)*(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|Z)?\s*"
+)
+"""A line of a clock; `_CLOCK` is asked first."""
+_FEWEST_REPORTS = 3
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
 
 
@@ -112,9 +120,13 @@ def patterns_of(texts: list[str]) -> list[Hashable]:
 
 
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
-    """Return for each line the one that introduces it (the nearest one above with less indentation), or -1."""
+    """Return for each line the one that introduces it (the nearest one above with less indentation), or -1.
+
+    Lines that only state a time introduce the report below them, up to the next such line.
+    """
     owners = [-1] * len(texts)
     heads = _heads_of(texts, numbers)
+    timed = _below_times(texts)
     stack: list[tuple[int, int]] = []
     for i, line in enumerate(texts):
         indent = len(line) - len(line.lstrip())
@@ -125,11 +137,21 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
             owners[i] = stack[-1][1]
         elif heads[i] != i and len(texts[heads[i]]) <= 160:
             owners[i] = heads[i]
+        elif timed and timed[i] != i:
+            owners[i] = timed[i]
         if i == 0 or numbers[i] != numbers[i - 1]:
             stack.append((indent, i))
         if len(stack) > 100:
             del stack[:50]
     return owners
+
+
+def _below_times(texts: list[str]) -> list[int]:
+    """Return for each line the one above that states when it was reported, or -1; nothing if there are few of these."""
+    stated = {i for i, line in enumerate(texts) if _CLOCK.search(line, 0, 60) and _ONLY_A_TIME.fullmatch(line)}
+    if len(stated) < _FEWEST_REPORTS or any(texts[i][0].isspace() for i in stated):
+        return []  # Times that are indented are values of something.
+    return list(accumulate((i if i in stated else -1 for i in range(len(texts))), max))
 
 
 def _heads_of(texts: list[str], numbers: list[int]) -> list[int]:
