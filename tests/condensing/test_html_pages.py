@@ -1,8 +1,11 @@
 """HTML becomes the blocks a reader would see, with their positions."""
 
+import pytest
+
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import pages
 from tersely.condensing.readers.html_pages import blocks_of
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 
 PAGE = """<!DOCTYPE html>
@@ -166,3 +169,21 @@ def test_each_line_of_preformatted_text_counts_its_own_links() -> None:
     body = "\n".join(f"Line {number} of a memo that has no links in it." for number in range(20))
     _, blocks = blocks_of(f"<pre><a href=x>[Docs] [Tracker] [Diff]</a>\n{body}</pre>")
     assert all(block.linked * 5 < len(block.text) for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("question", "shown"),
+    [
+        ("Which host is down?", ["[60 rows; State: up ×59, down ×1]", "| web-23 | down | 2.3 |"]),
+        ("Which kernel does web-41 have?", ["| web-41 | up | 6.1 |", "kernel 2.41 patched"]),
+    ],
+)
+def test_a_table_with_notes_between_its_rows_is_still_a_table(question: str, shown: list[str]) -> None:
+    rows = "".join(
+        f"<tr><td>web-{at}</td><td>{'down' if at == 23 else 'up'}</td><td>{at % 7}.{at % 10}</td></tr>\n"
+        f"<tr><td colspan=3>note: kernel {at % 3}.{at} patched on {at % 28 + 1} May</td></tr>\n"
+        for at in range(60)
+    )
+    page = f"<html><body><table>\n<tr><th>Host</th><th>State</th><th>Load</th></tr>\n{rows}</table></body></html>"
+    text = condense_structurally(page, 300, question).text
+    assert [each for each in shown if each not in text] == []

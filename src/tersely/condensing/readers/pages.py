@@ -12,17 +12,19 @@ and all compete for one budget. `prose` scores sentences, `html_pages` parses ta
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
-from tersely.condensing.focus import Focus
+from tersely.condensing.focus import Focus, scan
+from tersely.condensing.hedge import with_lines
 from tersely.condensing.readers import html_pages, prose, tables
 from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
 from tersely.condensing.readers.prose import Paragraph
-from tersely.condensing.units import Reading, moved
+from tersely.condensing.units import Reading, Unit, moved
 
 LARGEST_PAGE = 2_000_000
 """In characters; a longer page is read in slices."""
@@ -671,12 +673,34 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
     others = [part for part in parts if not _is_row(part)]
     if len(rows) < _TABLE_ROWS or sum(len(part.text) for part in others) > 0.08 * sum(len(part.text) for part in rows):
         return None
+    cells = Counter(part.text.count(" | ") for part in rows)
+    usual = cells.most_common(1)[0][0]
+    beside = [part for part in rows if part.text.count(" | ") != usual]
+    if len(beside) >= 0.1 * len(rows) and usual and len(rows) - len(beside) >= _TABLE_ROWS:
+        rows = [part for part in rows if part.text.count(" | ") == usual]  # Notes between the rows are no rows.
+    else:
+        beside = []
     reading = tables.read("\n".join(part.text for part in rows), focus, budget)
     if reading is None:
         return None
     moved(reading, lambda line: rows[line - 1].first, lambda line: rows[line - 1].last)
+    if beside:
+        reading = _with_notes(reading, beside, focus)
     reading.head = "\n".join([*(part.text for part in others), *([reading.head] if reading.head else [])])
     return reading
+
+
+def _with_notes(reading: Reading, notes: list[Paragraph], focus: Focus) -> Reading:
+    """Add the rows of another layout; one that answers is shown below the row before it."""
+    found = scan([note.text for note in notes], focus)
+    rows = sorted((unit for unit in reading.units if unit.parent is not None), key=lambda unit: unit.first)
+    lines: list[Unit] = []
+    for note, relevance in zip(notes, found.relevance, strict=True):
+        lines.append(Unit(note.text, note.first, note.last, relevance))
+        before = bisect_left(rows, note.first, key=lambda unit: unit.first) - 1
+        if before >= 0:
+            rows[before].score = max(rows[before].score, relevance)
+    return with_lines(reading, lines)
 
 
 def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:
