@@ -7,6 +7,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 import pytest
+from fastmcp.server.dependencies import get_http_request
 
 from tersely.errors import ToolError, ToolRejected, ToolTimedOut
 from tersely.mcp.connect.supervisor import connected
@@ -36,6 +37,24 @@ async def test_a_tool_is_called_over_every_transport_in_both_eras(way: str, era:
         assert (status.state, status.protocol, status.last_error) == ("ready", era, "")
         assert status.tools == len(connection.tools) > 3
         assert status.latency_ms and status.latency_ms > 0
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_connection_is_used_again_after_an_answer_in_an_event_stream(era: str) -> None:
+    """The SDK reads no further than the answer, and a stream that is not read to its end costs its connection."""
+    server = Honest()
+    ports = set()
+
+    @server.server.tool
+    def port() -> str:
+        client = get_http_request().client
+        return str(client.port if client else "")
+
+    async with server.listening() as url, one(web(url, protocol=era)) as connection:
+        for _ in range(6):
+            ports.add(await said(connection, "port"))
+            await anyio.sleep(0.05)
+    assert len(ports) <= 3
 
 
 @pytest.mark.parametrize("way", ["stdio", "http", "sse"])

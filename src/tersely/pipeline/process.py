@@ -225,7 +225,7 @@ class Pipeline:
         scope: Scope,
         intent: Intent = Intent(),  # noqa: B008 — frozen
         *,
-        origin: Origin | None = None,
+        origin: Origin | Callable[[], Origin] | None = None,
         llm: LLM | None = None,
         request: SummaryRequest | None = None,
         note: NoteWriter | None = NOTE,
@@ -236,7 +236,7 @@ class Pipeline:
         """Run one result through the pipeline.
 
         Args:
-            origin: The call that returned the result, for the store.
+            origin: The call that returned the result, for the store; a function is called only if it is kept.
             request: The summary to make; derived from policy and intent if None.
             note: Writes the note about what was left out; None if the entry point reports it otherwise.
             window: Tokens that fit into the reader's context.
@@ -251,6 +251,7 @@ class Pipeline:
         if over is None:
             return Processed(text=admitted.text, admitted=admitted)
         text, replaced = over
+        origin = origin() if callable(origin) else origin
         tokens = await run_cpu(O200K.count, text)
         handle = await self._keep_text(text, policy, scope, origin, tokens=tokens)
         condensed = await self.condense(

@@ -53,6 +53,9 @@ _NEVER_LEFT = (
 _TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
 """No read timeout: a tool may send nothing while it works, and each call has its own time limit."""
 
+_END_SECONDS = 0.2
+"""How long the end of a stream is waited for, after its response was delivered."""
+
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=32)
 
 
@@ -267,14 +270,18 @@ class _Events(httpx2.AsyncByteStream):
         self._limit = limit
         self._make_spool = make_spool
         self._on_end = on_end
+        self._chunks: AsyncIterator[bytes] | None = None
+        self._has_ended = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         mend = HalfCharacters().feed
         lines = EventLines(self._limit + _OVERHEAD, self._make_spool) if self._make_spool else None
         try:
-            async for chunk in self._body:
+            self._chunks = aiter(self._body)
+            async for chunk in self._chunks:
                 for piece in lines.feed(chunk) if lines else (chunk,):
                     yield mend(piece)
+            self._has_ended = True
             # Not reached after a response: then the SDK reads no further.
             if self._on_end is not None:
                 self._on_end()
@@ -282,7 +289,18 @@ class _Events(httpx2.AsyncByteStream):
             raise _Refused(TransportProblem("broken", _describe(problem))) from None
 
     async def aclose(self) -> None:
+        if self._chunks is not None and self._on_end is not None and not self._has_ended:
+            await self._read_end(self._chunks)
         await self._body.aclose()
+
+    async def _read_end(self, chunks: AsyncIterator[bytes]) -> None:
+        """Read the end of the stream, which follows the response: otherwise its connection cannot be used again."""
+        size = 0
+        with anyio.move_on_after(_END_SECONDS), suppress(httpx2.TransportError, httpx2.StreamError):
+            async for chunk in chunks:
+                size += len(chunk)
+                if size > _OVERHEAD:
+                    return
 
 
 def _is_json(response: httpx2.Response) -> bool:

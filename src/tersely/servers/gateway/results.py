@@ -88,7 +88,7 @@ class ResultTranslator:
             policy,
             Scope(call.scope, self.policies.key),
             intent,
-            origin=self._origin(call, policy),
+            origin=lambda: self._origin(call, policy),
             llm=self.llm(policy.provider) if uses_model else None,
             note=NoteWriter(read=call.reader),
         )
