@@ -68,9 +68,6 @@ class Turn:
     too_long: bool = False
     """The provider reports that the conversation exceeds its context window."""
 
-    tokens: int = 0
-    """Input and output of the request, as the provider counted them."""
-
     is_altered: bool = False
     """Masking changed text or calls: this is not exactly what the model wrote."""
 
@@ -142,8 +139,6 @@ class ModelCaller:
                 if exchange is not None:
                     answer = replace(answer, model=exchange.model, provider=exchange.provider)
                 turn = self._masked(answer, key)
-                if exchange is not None:
-                    turn = replace(turn, tokens=exchange.usage.input_tokens + exchange.usage.output_tokens)
             except (LLMError, MaskingFailed) as failure:
                 reason = self._reason(failure)
                 turn = Turn(

@@ -58,9 +58,6 @@ class Assignment:
     asks_for_verdict: bool = False
     """Whether a model is asked for the verdict after its analysis; it costs one request."""
 
-    max_tokens: int = 0
-    """Model tokens, input and output, after which it has to conclude; 0: no limit."""
-
     context: Sequence[tuple[str, Masked]] = ()
     """More that the agent is told about the alert: heading and text of each part."""
 

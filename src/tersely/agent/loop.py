@@ -166,9 +166,6 @@ class _Investigation:
 
     repetitions: int = 0
     useless: int = 0
-    spent: int = 0
-    """Model tokens so far, summaries included, from what the steps stored: a replay counts the same."""
-
     most: float = math.inf
     """Limit of the conversation in tokens; lowered when the provider rejects a conversation as too long."""
 
@@ -194,7 +191,6 @@ class _Investigation:
                 turn = await self._turn(iteration)
             except OverBudget as problem:
                 return await self._cut_off(str(problem))
-            self.spent += turn.tokens
             if turn.problem:
                 return Report(analysis=NOTHING, status="failed", reason=turn.problem)
             decision = self._decision(turn)
@@ -208,10 +204,6 @@ class _Investigation:
                 continue
             self.useless = 0
             await self._work(turn, decision, iteration)
-            if assignment.max_tokens and self.spent >= assignment.max_tokens:
-                return await self._conclude(
-                    f"You have used {self.spent:,} tokens; the budget is {assignment.max_tokens:,}."
-                )
             if self.repetitions >= MOST_REPETITIONS:
                 return await self._conclude("You keep repeating calls that you made before; they return the same.")
         return await self._conclude(f"You have used all of your {assignment.max_iterations} iterations.")
@@ -352,8 +344,6 @@ class _Investigation:
         for key, refusal, result in zip(keys, refusals, results, strict=True):
             if refusal is None:
                 self.ran.setdefault(key, []).append(result.observation)
-                if work := result.observation.work:
-                    self.spent += work.input_tokens + work.output_tokens
         self.last_keys = tuple(keys)
         self.conversation.add(self.controller.answer_message(turn), self.controller.replies(decision.calls, results))
 

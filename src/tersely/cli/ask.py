@@ -62,11 +62,11 @@ def ask(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Investigate a QUESTION with your MCP servers.
+    """Investigate a QUESTION and print the verdict.
 
-    Needs no alert and no running service, and prints the verdict. The servers are those of tersely.yaml, of
-    --mcp-config, or of the first MCP client of this user that has some. With a key a model investigates; without one,
-    read-only tools are called and their results compared. Progress goes to standard error.
+    Needs no alert and no running service. It uses the MCP servers of tersely.yaml, of --mcp-config, or of the first MCP
+    client of this user that has some. With a key a model investigates; without one, read-only tools are called and
+    their results compared. Progress goes to standard error.
 
     \b
     tersely ask "why is checkout failing?"

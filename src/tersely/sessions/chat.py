@@ -9,27 +9,21 @@ Like an investigation, all of it may run again after a crash (`sessions.investig
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-import anyio
-
-from tersely.agent.assignment import Assignment, Report
-from tersely.agent.loop import investigate
-from tersely.agent.tool_executor import ToolExecutor
+from tersely.agent.assignment import Report
+from tersely.agent.budget_options import BudgetOptions
 from tersely.condensing.prompt_files import Prompt
 from tersely.events.recorder import SessionRecorder
-from tersely.llm.client import LLM
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, from_store
-from tersely.pipeline.process import Pipeline
-from tersely.results.read_back import ReadBack
 from tersely.results.search_all import FoundPassages, search_results
 from tersely.sessions import overrides
 from tersely.sessions.chat_options import ChatOptions
-from tersely.sessions.investigate import Investigations
-from tersely.sessions.plan import StagePlan
+from tersely.sessions.investigate import AgentExecution, Investigations
+from tersely.sessions.plan import StagePlan, TeamPlan
 from tersely.sessions.rerun import Reruns
 from tersely.sessions.servers import wait_for_servers, without
 from tersely.sessions.worker import SessionOutcome
@@ -64,90 +58,65 @@ class Chats:
             asked = await rows.questions_of(db, [parent.id])
         earlier = [one for one in asked if (one.number or 0) < (session.number or 0) and one.analysis]
         (stage_id,) = await recorder.plan([STAGE])
-        inner = recorder.within(stage_id, rows.derived_id(session.id, "execution/0"))
         about = {"number": session.number, "author": session.scope}
+        inner = recorder.within(stage_id, None)
         await inner.record(f"{stage_id}/question", "user_question", from_store(session.alert), about)
-        await inner.stage_status(stage_id, "in_progress")
-        with anyio.move_on_after(self.options.timeout) as limit:
-            outcome = await self._answered(session, parent, earlier, inner)
-        if limit.cancelled_caught:
-            reason = f"It took longer than {self.options.timeout:g} s, the time limit of a question."
-            outcome = SessionOutcome(status="failed", reason=reason)
-        await inner.execution_ended(outcome.status, reason=outcome.reason)
-        await inner.stage_status(stage_id, outcome.status, reason=outcome.reason, analysis=outcome.analysis)
+        await recorder.stage_status(stage_id, "in_progress")
+        outcome = await self._answered(session, parent, earlier, recorder, stage_id)
+        await recorder.stage_status(stage_id, outcome.status, reason=outcome.reason, analysis=outcome.analysis)
         return outcome
 
     async def _answered(
-        self, session: Session, parent: Session, earlier: Sequence[Session], recorder: SessionRecorder
+        self, session: Session, parent: Session, earlier: Sequence[Session], recorder: SessionRecorder, stage_id: str
     ) -> SessionOutcome:
         work = self.reruns.of(parent)
         override = overrides.of_session(session.override, work.registry.connections)
-        part = work.plan.parts(session.chain, override)[-1]
+        part = self._part(work.plan.teams(session.chain, override)[-1])
         llm = work.models.of(part.providers)
-        await recorder.execution_began(
-            agent=part.name,
-            controller=part.agent.controller if llm else "search",
-            provider=llm.provider if llm else "",
-            model=llm.model if llm else "",
+        execution = AgentExecution(
+            session=session,
+            recorder=recorder,
+            stage_id=stage_id,
+            id=rows.derived_id(session.id, "execution/0"),
+            part=part,
+            step=work.step,
+            earlier=(),
         )
+        inner, budget = await work.begin(execution, part.agent.controller if llm else "search", llm)
+        missing: Mapping[str, str] = {}
         if llm is None:
-            report = await self._searched(session, recorder, work)
-            return SessionOutcome(status=report.status, reason=report.reason, analysis=report.analysis)
-        key = f"{recorder.stage_id}/servers"
-        missing = await wait_for_servers(work.registry, part.servers, recorder, Masker(key=session.mark_key), key=key)
-        report = await self._asked(session, parent, earlier, recorder, part, llm, work)
-        reason = " ".join(filter(None, (report.reason, without(missing))))
-        return SessionOutcome(status=report.status, reason=reason, analysis=report.analysis)
-
-    async def _asked(
-        self,
-        session: Session,
-        parent: Session,
-        earlier: Sequence[Session],
-        recorder: SessionRecorder,
-        part: StagePlan,
-        llm: LLM,
-        work: Investigations,
-    ) -> Report:
-        assert recorder.stage_id and recorder.execution_id
-        # A step, because the list changes while the question is answered.
-        kept = await work.step(f"{recorder.stage_id}/results", lambda: _kept_results(work, parent))
-        pipeline = Pipeline(
-            results=work.kept, cache=work.cache, condense_seconds=work.plan.defaults.summarization.timeout
-        )
-        return await investigate(
-            Assignment(
+            report = await self._searched(session, inner, work)
+        else:
+            masker = Masker(key=session.mark_key)
+            missing = await wait_for_servers(work.registry, part.servers, inner, masker, key=f"{stage_id}/servers")
+            # A step, because the list changes while the question is answered.
+            kept = await work.step(f"{stage_id}/results", lambda: _kept_results(work, parent))
+            assignment = replace(
+                work.assignment(execution),
                 # That of the session: the agent reads and keeps results in its scope.
                 session_id=parent.id,
-                stage_id=recorder.stage_id,
-                execution_id=recorder.execution_id,
                 stage=STAGE,
                 task=session.alert,
-                agent_name=part.name,
-                agent=part.agent,
                 alert=from_store(parent.alert),
                 alert_type=parent.alert_type,
                 runbook=from_store(parent.runbook),
-                servers=part.servers,
-                tools=part.tools,
-                native_tools=part.native_tools,
-                max_iterations=self.options.max_iterations,
-                max_tokens=self.options.max_tokens,
-                key=session.mark_key,
+                budget=budget,
                 context=_context(parent, earlier, kept),
                 answers="chat_response",
                 question=QUESTION,
                 closing=CLOSING,
-            ),
-            llm=llm,
-            summarizer=work.summarizer(part),
-            summarizers=work.summarizers(part),
-            display_tokens=work.plan.defaults.display_tokens,
-            executor=ToolExecutor(registry=work.registry, results=work.kept, pipeline=pipeline),
-            read_back=ReadBack(work.kept, summarize=pipeline.summarizer(Masker(key=session.mark_key), llm)),
-            recorder=recorder,
-            step=work.step,
-        )
+            )
+            report = await work.investigate(assignment, part, llm, inner, work.step)
+        reason = " ".join(filter(None, (report.reason, without(missing))))
+        await inner.execution_ended(report.status, reason=reason, analysis=report.analysis)
+        return SessionOutcome(status=report.status, reason=reason, analysis=report.analysis)
+
+    def _part(self, team: TeamPlan) -> StagePlan:
+        """Who answers: the first agent of the last stage, with the servers of all of its agents and its own budget."""
+        options = self.options
+        servers = tuple(dict.fromkeys(name for part in team.parts for name in part.servers))
+        budget = BudgetOptions(tokens=options.max_tokens or None, seconds=options.timeout)
+        return replace(team.parts[0], servers=servers, max_iterations=options.max_iterations, budget=budget)
 
     # Without a model
 

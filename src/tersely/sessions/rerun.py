@@ -15,6 +15,7 @@ from tersely.errors import ConfigError, InputError, SessionNotEnded
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import fill, from_store
 from tersely.sessions import overrides
+from tersely.sessions.chains import StageOptions
 from tersely.sessions.intake import Accepted, AlertIntake
 from tersely.sessions.investigate import Investigations
 from tersely.sessions.overrides import Override
@@ -176,8 +177,16 @@ def _changed_plan(plan: InvestigationPlan, chain: str, changes: Mapping[str, Any
     first = names.index(changes["from_stage"]) if changes.get("from_stage") in names else 0
     chosen = options.stages[first:]
     if provider := changes.get("llm_provider"):
-        chosen = tuple(stage.model_copy(update={"llm_provider": provider}) for stage in chosen)
+        chosen = tuple(_with_provider(stage, provider) for stage in chosen)
     return replace(plan, chains={**plan.chains, chain: options.model_copy(update={"stages": chosen})})
+
+
+def _with_provider(stage: StageOptions, provider: str) -> StageOptions:
+    """The stage with one provider for all of its agents and their synthesis."""
+    chosen = {"llm_provider": provider}
+    agents = tuple(agent.model_copy(update=chosen) for agent in stage.agents)
+    synthesis = stage.synthesis.model_copy(update=chosen)
+    return stage.model_copy(update={**chosen, "agents": agents, "synthesis": synthesis})
 
 
 def _unknown(field: str, name: str, known: list[str]) -> str:
