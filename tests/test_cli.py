@@ -262,9 +262,18 @@ def test_the_demo_finds_the_cause_whatever_the_environment_says() -> None:
         "TERSELY_HOST": "0.0.0.0",
         "MCP_SUMMARIZER_PORT": "nonsense",
     }
-    done = tersely("demo", "--once", stdin=b"", **disturbing)
+    done = tersely("demo", stdin=b"", **disturbing)  # Not a terminal: it ends by itself.
     assert done.returncode == 0, done.stdout.decode()
-    assert "that is what the analysis says" in " ".join(done.stdout.decode().split())
+    shown = " ".join(done.stdout.decode().split())
+    assert "that is what the analysis says" in shown
+    for part in (
+        "all-systems · cluster.",
+        "cluster-only · cluster.",
+        "─ verdict ─",
+        "─ a follow-up question ─",
+        "─ answer",
+    ):
+        assert part in shown
 
 
 DOCS = Path(__file__).parents[1] / "docs"

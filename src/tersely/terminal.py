@@ -25,6 +25,9 @@ from tersely.store.statuses import ENDS
 
 STYLES = {"completed": "green", "failed": "red", "cancelled": "yellow", "timed_out": "red"}
 LONGEST_ARGUMENTS = 100
+LONGEST_PART = 2
+"""Lines of the analysis of one of several agents."""
+
 LONGEST_ANALYSIS = 60
 """Lines; the dashboard and `--json` show all of them."""
 
@@ -126,6 +129,9 @@ class Screen:
         self.reason = ""
         self.before = self.after = self.calls = 0
         self._open: dict[str, dict[str, Any]] = {}
+        self._agents: dict[str, dict[str, Any]] = {}
+        """The last status event of each execution."""
+
         self._progress = "waiting for a worker"
 
     def take(self, event: dict[str, Any]) -> None:
@@ -142,10 +148,27 @@ class Screen:
                 growing["content"] = growing["content"][: event["offset"]] + event["delta"]
             case "stage.status" if event["status"] == "in_progress":
                 self.console.print(Text(f"\n● {event['stage_name']}", style="bold"))
+            case "execution.status":
+                self._agents[event["execution_id"]] = event
+                if event["status"] == "failed" and self._label(event["execution_id"]):
+                    failed = f"{event['agent']} failed: {_short(event.get('reason', ''), 300)}"
+                    self._indented(Text(failed, style="red"))
             case "execution.progress":
                 self._progress = event["message"]
             case "session.status":
                 self.status, self.reason = event["status"], event.get("reason", "")
+
+    def _label(self, execution_id: str | None) -> str:
+        """The name of an agent, if others work on the same stage."""
+        own = self._agents.get(execution_id or "")
+        if own is None or sum(one["stage_id"] == own["stage_id"] for one in self._agents.values()) < 2:
+            return ""
+        return _short(own["agent"], 40)
+
+    def _is_one_of_several(self, execution_id: str | None) -> bool:
+        """Whether a synthesis, or the agent that asked for it, sums up what this execution found."""
+        is_synthesis = self._agents.get(execution_id or "", {}).get("kind") == "synthesis"
+        return bool(self._label(execution_id)) and not is_synthesis
 
     def growing(self) -> RenderableType:
         """The unfinished events."""
@@ -175,6 +198,8 @@ class Screen:
 
     def _print(self, event: dict[str, Any]) -> None:
         content, about = event["content"], event["metadata"]
+        label = self._label(event.get("execution_id"))
+        is_part = self._is_one_of_several(event.get("execution_id"))
         match event["event_type"]:
             case "llm_tool_call":
                 self.calls += 1
@@ -187,7 +212,8 @@ class Screen:
                 )
                 size = f"  {about['original_tokens']:,} tokens" if about.get("original_tokens") else ""
                 took = f"  {about['duration_ms'] / 1000:.1f} s" if about.get("duration_ms") is not None else ""
-                self._indented(Text.assemble(mark, _call(event), (size + took, "dim")))
+                who = (f"{label} · ", "magenta") if label else ""
+                self._indented(Text.assemble(mark, who, _call(event), (size + took, "dim")))
                 if about.get("is_error"):
                     self._indented(Text(_short(content, 300), style="red"), 6)
             case "mcp_tool_summary":
@@ -201,18 +227,22 @@ class Screen:
                 self._indented(Text(_short(content, 1200), style="bold"))
             case "final_analysis" | "chat_response":
                 self.console.print()
-                shown, left_out = _beginning(clean(content).text, LONGEST_ANALYSIS)
+                shown, left_out = _beginning(clean(content).text, LONGEST_PART if is_part else LONGEST_ANALYSIS)
+                what = "answer" if event["event_type"] == "chat_response" else "analysis"
                 rest = f"{left_out:,} more lines: {self.more_at}" if left_out else None
                 self.console.print(
                     Panel(
                         Markdown(shown),
-                        title="answer" if event["event_type"] == "chat_response" else "analysis",
+                        title=f"{what} · {label}" if label else what,
                         title_align="left",
                         subtitle=rest,
                         subtitle_align="left",
                         border_style="green",
                     )
                 )
+            case "verdict" if is_part:
+                cause = _short(str(about.get("cause") or "no likely cause"), 200)
+                self._indented(Text(f"{label}: {cause} ({about.get('confidence')} confidence)", style="bold"))
             case "verdict":
                 self.console.print(_verdict(content, about))
             case "error":

@@ -97,6 +97,7 @@ def ranked(results: Sequence[AgentResult]) -> tuple[Masked, Verdict | None]:
     first = next((one for one in done if opinions and one.agent == opinions[0].holders[0][0]), done[0])
     agreement = _agreement(opinions, done)
     lines = [f"Most likely cause: {opinions[0].verdict.cause}" if opinions else "No agent found a likely cause."]
+    lines += [f"  - {_cited(one)}" for one in (opinions[0].verdict.evidence[:3] if opinions else ())]
     lines += ["", *agreement, "", "## Agents", *(_line(one) for one in results)]
     lines += ["", f"## Analysis of {first.agent}", first.report.analysis]
     # All texts are masked: analyses, verdicts and names.
@@ -133,7 +134,7 @@ def _agreement(opinions: Sequence[_Opinion], done: Sequence[AgentResult]) -> lis
         return []
     names = [agent for agent, _ in opinions[0].holders]
     if len(names) == len(done) > 1:
-        return [f"All {len(done)} agents agree."]
+        return ["Both agents agree." if len(done) == 2 else f"All {len(done)} agents agree."]
     said = [f"{len(names)} of {len(done)} agents name this cause ({', '.join(names)})."] if len(done) > 1 else []
     for opinion in opinions[1:]:
         holders = [agent for agent, _ in opinion.holders]
@@ -157,6 +158,11 @@ def _line(one: AgentResult) -> str:
     return f"- {one.agent}: {verdict.cause} [confidence {verdict.confidence}, {quotations}]{ended}"
 
 
+def _cited(one: Citation) -> str:
+    lines = f"lines {one.first_line}-{one.last_line}" if one.last_line > one.first_line else f"line {one.first_line}"
+    return f"{one.quote} [{one.source}, {lines}{f' of {one.handle}' if one.handle else ''}]"
+
+
 def described(one: AgentResult) -> Masked:
     """The result of an agent as a model reads it: status, verdict with its quotations, and analysis."""
     report = one.report
@@ -165,11 +171,7 @@ def described(one: AgentResult) -> Masked:
         lines += [f"Cause: {verdict.cause or 'none found'}", f"Confidence: {verdict.confidence}"]
         lines += [f"Since: {verdict.since}"] if verdict.since else []
         for title, citations in (("Evidence", verdict.evidence), ("Evidence against it", verdict.against)):
-            lines += [
-                f"{title}: {one.quote} [{one.source}, lines {one.first_line}-{one.last_line}"
-                f"{f' of {one.handle}' if one.handle else ''}]"
-                for one in citations
-            ]
+            lines += [f"{title}: {_cited(one)}" for one in citations]
         if verdict.unverified:
             lines.append(f"Quotations that no tool result contains: {verdict.unverified}")
     if report.analysis.strip():

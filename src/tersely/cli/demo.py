@@ -15,8 +15,9 @@ def demo(seed: int | None, once: bool, port: int) -> None:
     """Investigate a simulated incident.
 
     Needs neither a key nor a network. Real MCP servers simulate a cluster and a knowledge base with a random incident.
-    Their tools return up to 400,000 tokens per call, and the agent has to find the cause among decoys. With a key in
-    the environment (OPENROUTER_API_KEY …) a model investigates.
+    Their tools return up to 400,000 tokens per call. Two agents look for the cause among decoys, in parallel; their
+    results are combined into one verdict, and one follow-up question is answered. With a key in the environment
+    (OPENROUTER_API_KEY …) a model investigates. If the output is not a terminal, it ends by itself.
     """
     check_extra("demo")
 

@@ -33,7 +33,11 @@ SERVICE_SETTINGS = ("TERSELY_", "MCP_SUMMARIZER_", "DEFAULT_")
 
 
 def show(*, seed: int | None, once: bool, port: int) -> int:
-    """Run the demonstration. With `once`, the exit code is 0 if the analysis names the drawn cause."""
+    """Run the demonstration: an investigation by two agents, its verdict, and one follow-up question.
+
+    With `once`, or if the output is not a terminal, it ends by itself; the exit code is 0 if the analysis names the
+    drawn cause and the question was answered.
+    """
     # SIGTERM stops the child processes too, as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(highlight=False)
@@ -52,8 +56,9 @@ def show(*, seed: int | None, once: bool, port: int) -> int:
         console.print(f"[dim]In the browser:[/] {address}/sessions/{session_id}\n")
         status = anyio.run(follow, address, "", session_id, False, console)
         found = _report(console, address, session_id, incident) and status == 0
-        if once:
-            return 0 if found else 1
+        answered = _follow_up(console, address, session_id, incident)
+        if once or not sys.stdout.isatty():
+            return 0 if found and answered else 1
         console.print(f"\nStill serving at [bold]{address}[/]. Ctrl-C stops it and deletes its data.")
         try:
             while True:
@@ -80,6 +85,20 @@ def _report(console: Console, address: str, session_id: str, incident: Incident)
     return found
 
 
+def _follow_up(console: Console, address: str, session_id: str, incident: Incident) -> bool:
+    """Ask one question about the session; returns whether it was answered."""
+    service = incident.alert["alerts"][0]["labels"].get("service", "the service")
+    question = f"Which errors did {service} report, and since when?"
+    console.print(Panel(Text(question), title="a follow-up question", title_align="left", border_style="yellow"))
+    path = f"{address}/api/v1/sessions/{session_id}/chat"
+    accepted = _asked("POST", path, json={"question": question})
+    if accepted.status_code != 202:
+        console.print(f"The question was not accepted: {accepted.text[:500]}")
+        return False
+    status = anyio.run(follow, address, "", accepted.json()["chat_id"], False, console)
+    return status == 0 and bool(_asked("GET", path).json()["items"][0]["answer"])
+
+
 def _submit(address: str, incident: Incident) -> str:
     answer = _asked("POST", f"{address}/api/v1/alerts", json={"data": incident.alert})
     if answer.status_code != 202:
@@ -96,6 +115,15 @@ def _asked(method: str, url: str, **body: Any) -> httpx2.Response:
         ) from None
 
 
+def _agents(servers: list[str]) -> dict[str, Any]:
+    """Two agents that work in parallel: one sees everything, one only the system that the alert is about."""
+    stage = {"name": "investigation", "agents": ["all-systems", "cluster-only"]}
+    return {
+        "agents": {"all-systems": {"mcp_servers": servers}, "cluster-only": {"mcp_servers": servers[:1]}},
+        "chains": {"default": {"alert_types": ["default"], "stages": [stage]}},
+    }
+
+
 @contextmanager
 def _service(folder: Path, seed: int, now: datetime, port: int, console: Console) -> Iterator[str]:
     """Run `tersely up` in a temporary folder."""
@@ -104,7 +132,7 @@ def _service(folder: Path, seed: int, now: datetime, port: int, console: Console
         for name, command in server_commands(seed, now).items()
     }
     file = folder / "tersely.yaml"
-    file.write_text(yaml.safe_dump({"mcp_servers": servers}))
+    file.write_text(yaml.safe_dump({"mcp_servers": servers, **_agents(list(servers))}))
     inherited = process_environment()
     environment = {name: value for name, value in inherited.items() if not name.startswith(SERVICE_SETTINGS)}
     environment["TERSELY_DATA_DIR"] = str(folder / "data")
