@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tersely.settings.imported import ImportedServers
     from tersely.settings.model import Settings
     from tersely.settings.sources import SettingsTree
+    from tersely.settings.tarsy import ImportedSettings
 
 _FILE = click.option(
     "--config",
@@ -50,7 +51,7 @@ def config() -> None:
     "source",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Copy the servers of an MCP client's file (`mcpServers`, JSON) or of another YAML file.",
+    help="Copy the servers of an MCP client's file (`mcpServers`, JSON) or another YAML file; or translate tarsy.yaml.",
 )
 def init(path: Path, source: Path | None) -> None:
     """Write a commented tersely.yaml to PATH.
@@ -59,9 +60,13 @@ def init(path: Path, source: Path | None) -> None:
     """
     text = (Path(__file__).parent / "starter.yaml").read_text(encoding="utf-8")
     servers: dict[str, Any] = {}
-    found = _read_servers(source) if source else None
-    if found:
-        servers = found.servers
+    found: ImportedServers | ImportedSettings | None = None
+    if source and (settings := _read_tarsy(source)):
+        found, servers = settings, settings.sections.get("mcp_servers", {})
+        text = _translated(settings, source)
+    elif source:
+        found = read = _read_servers(source)
+        servers = read.servers
         text = _with_servers(text, servers)
     path = path / "tersely.yaml" if path.is_dir() else path
     try:
@@ -94,7 +99,31 @@ def _read_servers(source: Path) -> ImportedServers:
     return import_servers(read_document(source), folder=folder, home=Path.home())
 
 
-def _show_import(found: ImportedServers) -> None:
+def _read_tarsy(source: Path) -> ImportedSettings | None:
+    """TARSy's configuration, with the providers in the file beside it; None if the file is another one."""
+    from tersely.settings.files import read_document
+    from tersely.settings.tarsy import import_tarsy, is_tarsy
+
+    data = read_document(source).data
+    if not is_tarsy(data):
+        return None
+    ending = source.name.partition(".yaml")[2] if ".yaml" in source.name else ""
+    beside = source.with_name(f"llm-providers.yaml{ending}")
+    providers = read_document(beside).data if beside.is_file() else {}
+    return import_tarsy(data, providers if isinstance(providers, dict) else {})
+
+
+def _translated(found: ImportedSettings, source: Path) -> str:
+    import yaml
+
+    head = f"# yaml-language-server: $schema={SCHEMA_FILE}\n# Translated from {source.name}.\n"
+    if found.notes:
+        head += "#\n# Not taken over, or different:\n" + "".join(f"#   {note}\n" for note in found.notes)
+    body = yaml.safe_dump(found.sections, sort_keys=False, allow_unicode=True, width=110)
+    return f"{head}\n{body}"
+
+
+def _show_import(found: ImportedServers | ImportedSettings) -> None:
     for note in found.notes:
         click.echo(f"  {click.style('○', fg='yellow')} {note}")
     if found.variables:

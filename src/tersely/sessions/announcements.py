@@ -87,7 +87,9 @@ class Announcement:
         """The message as Slack's Block Kit shows it."""
         sign = _SIGNS.get(self.session.status, "") if self.kind == "end" else "🔎"
         title = _line(self.session.title) or self.session.alert_type
-        shown = [{"type": "header", "text": {"type": "plain_text", "text": _cut(f"{sign} {title}".strip(), 150)}}]
+        shown: list[dict[str, Any]] = [
+            {"type": "header", "text": {"type": "plain_text", "text": _cut(f"{sign} {title}".strip(), 150)}}
+        ]
         if self.kind == "end":
             cause = self.verdict.get("cause") or (
                 "No cause was found." if self.session.status == "completed" else self.session.status.replace("_", " ")
