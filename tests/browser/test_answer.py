@@ -137,6 +137,8 @@ async def test_marks_say_what_became_of_every_line_or_value(up: Up, session: Any
         await expect(page.locator("virtual-rows.wrapped")).to_be_visible()
     else:
         assert sum(counts.values()) > lost > 0 and await page.locator(".lost-of").count()
+        await page.locator(".left-out .path").first.click()
+        await expect(page.locator(".line.here.is-lost")).to_be_visible()
     await expect(page.locator(".left-out")).to_contain_text(f"{lost:,} of {sum(counts.values()):,}")
     await page.get_by_role("button", name="Left out", exact=True).click()
     await expect(rows.first).to_be_visible()

@@ -83,6 +83,7 @@ def test_a_summary_marks_the_lines_it_quotes_and_cites() -> None:
     summary = 'The pool is full: "pool exhausted (max=20, waiting=143)", see lines 3 and 4.'
     kinds = {one.first: (one.last, one.kind) for one in summary_marks(source, summary).lines}
     assert kinds == {1: (1, "unused"), 2: (2, "quoted"), 3: (4, "cited"), 5: (5, "unused")}
+    assert cited_lines("first line 2026-11-16T08:00:00Z, last line 08:16:59") == []
     assert cited_lines("lines 5013, 5014 and 7041-7050, L12") == [(5013, 5013), (5014, 5014), (7041, 7050), (12, 12)]
 
 

@@ -33,9 +33,9 @@ _SHORTEST_QUOTE = 8
 _MOST_PLACES = 200
 """Lines with the same quoted words; more than that, and the words are not a quotation of a line."""
 _QUOTES = re.compile(r'"([^"\n]{8,400})"|“([^”\n]{8,400})”|`([^`\n]{8,400})`')
-_CITED = re.compile(
-    r"\b(?:lines?|L)\s?(\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?:(?:,\s?|,? and )\d{1,9}(?:\s?[-–]\s?\d{1,9})?)*)"
-)
+_SPAN = r"\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?!\d|[-–:.T]\d)"
+"""Not a date or a time: `last line 2026-11-16T08:00`."""
+_CITED = re.compile(rf"\b(?:lines?|L)\s?({_SPAN}(?:(?:,\s?|,? and ){_SPAN})*)")
 _NUMBERS = re.compile(r"(\d{1,9})(?:\s?[-–]\s?(\d{1,9}))?")
 _LONGEST_EXAMPLE = 200
 _BEFORE_MESSAGE = re.compile(
@@ -43,6 +43,7 @@ _BEFORE_MESSAGE = re.compile(
     r"(?:(?:INFO|WARN(?:ING)?|ERROR|DEBUG)\b\s*)?(?:\d+ --- (?:\[[^\]]{0,80}\]\s*)*(?:[\w.$]{1,120}\s*:\s)?)?"
 )
 """Source, time, thread and class in front of a message; they do not name its kind."""
+_MESSAGE_FIELD = re.compile(r'\b(?:message|msg)"?\s*[:=]\s*"([^"]{3,200})')
 _MOST_RUNS = 200
 
 
@@ -209,6 +210,8 @@ def kinds_of(lines: Sequence[str], runs: Iterable[tuple[int, int]], most: int = 
 
 
 def _message(line: str) -> str:
+    if found := _MESSAGE_FIELD.search(line):
+        return found[1]
     prefix = _BEFORE_MESSAGE.match(line)
     return (line[prefix.end() :] if prefix else line).strip()[:_LONGEST_EXAMPLE]
 

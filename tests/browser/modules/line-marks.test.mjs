@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { everyNode, markTree, parseJson } from "../../../src/tersely/web/dashboard/json-rows.js";
+import { everyNode, lostPaths, markTree, parseJson } from "../../../src/tersely/web/dashboard/json-rows.js";
 import { LineMarks, WrappedRows, levelOf } from "../../../src/tersely/web/dashboard/line-marks.js";
 
 const marks = new LineMarks([
@@ -41,6 +41,7 @@ test("values of JSON are marked by place, whatever the layout of the text", () =
     [3, "ip", "lost"],
   ]);
   assert.deepEqual([root.lost, root.leaves], [5, 13]);
+  assert.deepEqual(lostPaths(root).map((one) => [one.path, one.count]), [["items[]", 3], ["items[].status.ip", 2]]);
 });
 
 test("the first level word of a line is its level", () => {

@@ -248,7 +248,7 @@ class CallPage extends HTMLElement {
       outcome.invented?.length ? h("p.problem.mild", null, `${outcome.unverified ? "Unverified. " : ""}Not in the source: ${outcome.invented.join(", ")}`) : null,
       outcome.derived?.length ? h("p.quiet-words", null, `Counted or summed by the model: ${outcome.derived.join(", ")}`) : null,
       outcome.cut ? h("p.quiet-words", null, "The summary was cut at its size limit.") : null,
-      this.account && leftOut(this.account, this.text.valueCounts),
+      this.account && leftOut(this.account, this.text),
     );
   }
 
@@ -280,7 +280,7 @@ class CallPage extends HTMLElement {
 export function linked(text) {
   const parts = [];
   let from = 0;
-  for (const match of (text ?? "").matchAll(/\b(?:lines?|L)\s?\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?:(?:,\s?|,? and )\d{1,9}(?:\s?[-–]\s?\d{1,9})?)*/g)) {
+  for (const match of (text ?? "").matchAll(/\b(?:lines?|L)\s?\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?!\d|[-–:.T]\d)(?:(?:,\s?|,? and )\d{1,9}(?:\s?[-–]\s?\d{1,9})?(?!\d|[-–:.T]\d))*/g)) {
     if (parts.length > 1_000) break;
     for (const one of match[0].matchAll(/(\d{1,9})(?:\s?[-–]\s?(\d{1,9}))?/g)) {
       const at = match.index + one.index;
@@ -293,7 +293,8 @@ export function linked(text) {
 }
 
 /** What the text does not show, by kind of line. */
-function leftOut({ method, counts, left_out, folded, lines }, values) {
+function leftOut({ method, counts, left_out, folded, lines }, text) {
+  const values = text.valueCounts;
   if (method === "unknown") return null;
   const total = lines.at(-1)?.last ?? 0;
   const missing = (counts.lost ?? 0) + (counts.unused ?? 0);
@@ -317,8 +318,9 @@ function leftOut({ method, counts, left_out, folded, lines }, values) {
     "div.left-out",
     { tabindex: 0, role: "group", "aria-labelledby": "left-out-title" },
     h("h3", { id: "left-out-title" }, method === "model" ? "Quoted and cited" : "Left out", h("span.under", null, ` ${words}`)),
-    method === "structural" && left_out.length && total > 1 ? kinds(left_out) : null,
-    folded.length ? [h("h3", null, "Counted", h("span.under", null, " lines that one line with a count stands for")), kinds(folded.slice(0, 6))] : null,
+    values ? h("ul.kinds", null, text.lostPaths.map((one) => h("li", null, h("b", null, `${number(one.count)} ×`), h("button.path", { type: "button", onclick: () => text.reveal(one.node) }, h("code.clip", null, one.path))))) : null,
+    !values && method === "structural" && left_out.length && total > 1 ? kinds(left_out) : null,
+    !values && folded.length ? [h("h3", null, "Counted", h("span.under", null, " lines that one line with a count stands for")), kinds(folded.slice(0, 6))] : null,
   );
 }
 

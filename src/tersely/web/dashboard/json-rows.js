@@ -161,6 +161,21 @@ export function markTree(root, values) {
     }
 }
 
+/** What is left out of a marked tree, by path: [{path, count, node}], the most values first. */
+export function lostPaths(root, most = 12) {
+  const found = new Map();
+  for (const node of everyNode(root)) {
+    if (node.mark !== "lost" || node.parent?.mark === "lost" || !node.lost) continue;
+    const keys = [];
+    for (let one = node; one.parent; one = one.parent) keys.push(typeof one.key === "number" ? "[]" : one.key);
+    const path = keys.reverse().join(".").replaceAll(".[]", "[]");
+    const known = found.get(path) ?? { path, count: 0, node };
+    known.count += node.lost;
+    found.set(path, known);
+  }
+  return [...found.values()].sort((a, b) => b.count - a.count).slice(0, most);
+}
+
 function nodesAt(root, place) {
   let found = [root];
   for (const part of place.split(".")) {

@@ -4,7 +4,7 @@
 import { api, query } from "./api.js";
 import { announce, copyButton, h, icon, put, s } from "./dom.js";
 import { bytes, clockWords, number } from "./format.js";
-import { everyNode, gist, markTree, nodeAt, parseJson, unfoldTo, visibleRows } from "./json-rows.js";
+import { everyNode, gist, lostPaths, markTree, nodeAt, parseJson, unfoldTo, visibleRows } from "./json-rows.js";
 import { LineMarks, WrappedRows, levelOf } from "./line-marks.js";
 import "./virtual-rows.js";
 
@@ -114,6 +114,7 @@ class KeptText extends HTMLElement {
     const byValue = this.#tree && account.values.lost.length + account.values.folded.length + account.values.partial.length > 0;
     const counts = byValue ? treeCounts(this.#tree) : account.counts;
     this.valueCounts = byValue ? counts : null;
+    this.lostPaths = byValue ? lostPaths(this.#tree) : [];
     const filter = (name, words, title) => h("button.small.toggle", { type: "button", dataset: { filter: name }, title, "aria-pressed": String(name === this.#filter), onclick: () => this.#choose(this.#view, name) }, words);
     put(
       this.filters,
@@ -123,6 +124,15 @@ class KeptText extends HTMLElement {
     );
     this.filters.hidden = !account.lines.length;
     this.#choose(this.#view);
+  }
+
+  /** Show a value of JSON. */
+  reveal(node) {
+    if (this.#view !== "json" || this.#filter === "kept") this.#choose("json", "");
+    unfoldTo(node);
+    this.#search = { ...this.#search, hits: [node], at: 0 };
+    this.#showTree();
+    this.text.to(this.#rows.indexOf(node));
   }
 
   /** The line to open at if the address names none: the first one that the model quoted or cited, else the first error. */
