@@ -14,7 +14,7 @@ import yaml
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from tersely.errors import ConfigError, MaskingFailed
+from tersely.errors import ConfigError, InputError, MaskingFailed
 from tersely.masking.mask import DEFAULT_GROUPS, Masker, mask
 from tersely.masking.masked import Masked
 from tersely.masking.search import GROUPS, find_secrets
@@ -700,3 +700,8 @@ def test_a_text_of_nothing_but_names_is_masked_within_the_limit(piece: str) -> N
     """One of these took time in proportion to the square of its length, and was dropped."""
     text = (piece * (100_000 // len(piece) + 1))[:100_000]
     assert MASKER.mask(MASKER.mask(text)) == MASKER.mask(text)
+
+
+def test_what_is_not_a_text_is_refused_in_a_sentence() -> None:
+    with pytest.raises(InputError, match=r"mask\(\) takes a text, and this is NoneType"):
+        mask(None)  # type: ignore[arg-type]

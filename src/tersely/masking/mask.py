@@ -21,7 +21,7 @@ from typing import Any
 
 import re2
 
-from tersely.errors import ConfigError, MaskingFailed
+from tersely.errors import ConfigError, InputError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled
@@ -220,7 +220,16 @@ def _default_masker() -> Masker:
 
 
 def mask(text: str) -> Masked:
-    """Mask with all groups. Marks are comparable within this process."""
+    """Mask with all groups. Marks are comparable within this process.
+
+    Raises:
+        InputError: It is not a text.
+        MaskingFailed: It could not be masked.
+    """
+    if not isinstance(text, str):
+        raise InputError(
+            f"mask() takes a text, and this is {type(text).__name__}. Pass str(value) or json.dumps(value)."
+        )
     return _default_masker().mask(text)
 
 
