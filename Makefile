@@ -147,6 +147,10 @@ bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick 
 	@$(BENCH)/python -m bench.truth
 	@$(BENCH)/python -m bench.linearity
 
+.PHONY: plots
+plots: .venv/.ready ## The figures of benchmark runs as SVG, from docs/figures
+	@$(BIN)/python -m bench.plots
+
 .PHONY: bench-quality
 bench-quality: .venv-bench/.ready .venv/.ready ## Questions to the configured model, with and without Tersely (costs money; --scripted does not)
 	@$(BIN)/python -m bench.quality

@@ -33,6 +33,7 @@ from bench.arguments import parser
 from bench.engines import ENGINES, Engine, NotInstalled, named
 from bench.generate import figure, without_one
 from bench.generator.logs import LOG_SHAPES, draw_story
+from bench.plots import machine
 from tersely.condensing.account import source_lines
 from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.text.tokens import O200K
@@ -293,6 +294,26 @@ def yardstick_report(rows: list[Row], engines: list[str]) -> list[str]:
     return lines
 
 
+def _version() -> str:
+    """As written in pyproject.toml: the package is not installed where the peers are."""
+    project = (Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8")
+    return next(line.split('"')[1] for line in project.splitlines() if line.startswith("version = "))
+
+
+def needle_scores(rows: list[Row], engines: list[str]) -> dict[str, Any]:
+    """What `bench.plots` draws: version, machine, and the mean score by task, engine and budget."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    for task in NEEDLE_TASKS:
+        for engine in engines:
+            part = [row for row in rows if row["task"] == task and row["engine"] == engine]
+            found = {str(budget): _average(part, "score", budget) for budget in sorted({row["budget"] for row in part})}
+            kept = {budget: round(score, 4) for budget, score in found.items() if score is not None}
+            if kept:
+                scores.setdefault(task, {})[engine] = kept
+    cases = {task: len({row["case"] for row in rows if row["task"] == task}) for task in scores}
+    return {"version": _version(), "machine": machine(), "cases": cases, "scores": scores}
+
+
 def below_the_simple_thing(rows: list[Row]) -> list[str]:
     """The kinds of at least three cases in which we keep less than BM25+MMR at a budget."""
     lines = []
@@ -406,6 +427,9 @@ def main() -> None:
     options.add_argument("--engine", default=PEERS, help=f"separated by commas: {', '.join(ENGINES)}")
     options.add_argument("--seeds", type=int, default=0, help="generated cases per shape and ask (quick: 1, else 3)")
     options.add_argument("--lost", action="store_true", help="list every needle that our own engine loses, and why")
+    options.add_argument(
+        "--json", type=Path, metavar="FILE", help="write the needle scores of the yardstick, for bench.plots"
+    )
     asked = options.parse_args()
     quick = asked.quick or asked.smoke
     tasks = (
@@ -430,6 +454,8 @@ def main() -> None:
         rows = run_yardstick(Yardstick(path, every), engines, wanted)
         print("\n".join(yardstick_report(rows, list(engines))))
         print("\n".join(below_the_simple_thing(rows)))
+        if asked.json:
+            asked.json.write_text(json.dumps(needle_scores(rows, list(engines)), indent=1) + "\n", "utf-8")
         print("\n".join(still_lost(rows, each=asked.lost)))
         broken += [
             f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens"

@@ -33,6 +33,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "masking_recall": (),
     "masking_stability": (),
     "pipeline": (),
+    "plots": (),
     "quality": (),
     "research": (),
     "scale": (),
