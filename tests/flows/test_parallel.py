@@ -44,6 +44,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "skilled": {"mcp_servers": [], "required_skills": ["house"]},
             "helper": {"mcp_servers": ["ops"], "llm_provider": "spare", "description": "Knows pods."},
             "boss": {"mcp_servers": [], "skills": [], "sub_agents": ["helper"], "max_sub_agents": 2},
+            "late": {"mcp_servers": ["ops"], "budget": {"seconds": 0.001}},
             "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
         },
         "chains": {
@@ -51,6 +52,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "then": chain("then", both, close),
             "all": chain("all", {**both, "success_policy": "all"}),
             "skilled": chain("skilled", {"name": "look", "agent": "skilled"}, verdict=False),
+            "late": chain("late", {"name": "look", "agents": ["logs", "late"]}, verdict=False),
             "asked": chain("asked", {"name": "look", "agent": "boss"}),
             "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
             "poor": chain("poor", {"name": "look", "agent": "poor"}, verdict=False),
@@ -181,6 +183,10 @@ async def test_replicas_are_numbered_and_budgets_cut_off_and_say_so(service: Flo
     assert used_up in story.session["reason"] and used_up in story.session["stages"][0]["executions"][0]["reason"]
     assert story.session["analysis"] == f"So far, api-0 crashes.\n\nThe investigation was cut off. {used_up}"
     assert used_up in story.shown("notice")[0]["content"] and used_up in case.prompt(1)
+
+    story = await service.investigate(service.case(main=["The disk is full."]), alert_type="late")
+    assert story.session["analysis"] == "The disk is full."
+    assert "1 of 2 agents failed: late: The time of the agent late, 0.001 s, is used up." in story.session["reason"]
 
     story = await service.investigate(service.case(main=["Too early to say."]), alert_type="cut")
     assert [one["status"] for one in story.session["stages"]] == ["completed", "cancelled"]

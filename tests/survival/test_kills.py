@@ -1,11 +1,13 @@
 """Real processes, really killed while they work: five times on each store. `make kills` and `make chaos` do more."""
 
 import functools
+import json
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+import yaml
 
 from tests.survival import scenarios
 from tests.survival.checker import check
@@ -83,3 +85,50 @@ async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path:
         events = (await it.get(f"/api/v1/sessions/{session}/events")).json()["items"]
         news = [one["status"] for one in events if one["type"] == "chat.status"]
         assert news == ["pending", "in_progress", "completed"]
+
+
+@pytest.mark.timeout(600)
+async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, tmp_path: Path) -> None:
+    async with cluster(tmp_path / "cluster", url, looks=3, slowest=0.3) as it:
+        stage = {"name": "look", "agent": "default", "replicas": 2}
+        written = yaml.safe_load(it.config.read_text())
+        written |= {"agents": {"default": {}}, "chains": {"all": {"alert_types": ["default"], "stages": [stage]}}}
+        it.config.write_text(yaml.safe_dump(written))
+        replica = it.start(0)
+        await replica.ready()
+        session = await it.submit()
+        assert session is not None
+
+        async def seen() -> dict[str, Any]:
+            return dict((await it.get(f"/api/v1/sessions/{session}")).json())
+
+        async def shown() -> list[dict[str, Any]]:
+            return list((await it.get(f"/api/v1/sessions/{session}/timeline")).json()["items"])
+
+        with anyio.fail_after(300):
+            while len({one["execution_id"] for one in await shown() if one["event_type"] == "llm_tool_call"}) < 2:
+                await anyio.sleep(0.02)
+        it.kill(replica)
+        replica = it.start_again(replica)
+        await replica.ready()
+        with anyio.fail_after(300):
+            while len((await seen())["stages"][0]["executions"]) < 3:
+                await anyio.sleep(0.02)
+        it.kill(replica)
+        replica = it.start_again(replica)
+        await replica.ready()
+        await it.until(session, "completed")
+        ended = await seen()
+        agents = [(one["agent"], one["kind"], one["status"]) for one in ended["stages"][0]["executions"]]
+        assert agents == [
+            ("default #1", "agent", "completed"),
+            ("default #2", "agent", "completed"),
+            ("synthesis", "synthesis", "completed"),
+        ]
+        events = await shown()
+        types = [one["event_type"] for one in events]
+        assert [types.count(one) for one in ("llm_tool_call", "final_analysis")] == [6, 3]
+        assert {one["status"] for one in events} == {"completed"}
+        # Requests that were on the wire are sent again, one of each agent; those that were stored are not.
+        lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
+        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 10

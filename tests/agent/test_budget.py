@@ -1,0 +1,48 @@
+"""Budgets of agent, stage and session: which one is used up, and that a step is cut off once for all."""
+
+from datetime import UTC, datetime, timedelta
+
+import anyio
+import pytest
+
+from tersely.agent.budget import OverBudget, WorkBudget, within_budget
+from tersely.agent.budget_options import BudgetOptions
+from tersely.agent.tool_executor import run_now
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+
+
+def budget(owner: str, around: WorkBudget | None = None, *, late: float = 0.0, **options: float) -> WorkBudget:
+    given = BudgetOptions.model_validate(options)
+    return WorkBudget(
+        owner=owner, options=given, clock=lambda: NOON + timedelta(seconds=late), began=NOON, around=around
+    )
+
+
+def test_tokens_count_for_everything_around() -> None:
+    session = budget("session", tokens=100)
+    one, two = (budget(f"agent {name}", session, tokens=80) for name in "ab")
+    one.count(60)
+    two.count(30)
+    assert (one.used_up(), two.used_up(), session.spent) == ("", "", 90)
+    two.count(10)
+    assert one.used_up() == two.used_up() == "The budget of the session, 100 tokens, is used up."
+
+
+def test_a_part_of_the_time_is_for_the_conclusion() -> None:
+    assert budget("stage x", late=9, seconds=10).used_up() == "The time of the stage x, 10 s, is used up."
+    assert budget("stage x", late=9, seconds=10).used_up(share=1.0) == ""
+    assert budget("a", budget("s", late=9, seconds=10), late=9, seconds=100).seconds(1.0) == 1.0
+
+
+async def test_a_step_is_cut_off_when_the_time_is_used_up() -> None:
+    ran: list[str] = []
+
+    async def work() -> None:
+        ran.append("began")
+        await anyio.sleep_forever()
+
+    with pytest.raises(OverBudget, match="is used up"):
+        await within_budget(run_now, budget("agent a", seconds=0.05))("one", work)
+    with pytest.raises(OverBudget, match="The time of the agent a, 5 s"):
+        await within_budget(run_now, budget("agent a", late=9, seconds=5))("two", work)
