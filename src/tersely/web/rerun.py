@@ -19,7 +19,6 @@ def rerun_routes(deps: WebDependencies) -> APIRouter:
     router = APIRouter(tags=["sessions"], responses=ERRORS, route_class=JsonRoute)
     reruns = RerunIntake(intake=deps.intake, database=deps.database)
 
-    @router.post("/sessions/{session_id}/again", status_code=202, include_in_schema=False)
     @router.post("/sessions/{session_id}/rerun", status_code=202)
     async def run_session_again(
         request: Request, session_id: SessionId, body: RerunIn | None = None, principal: Principal = Caller
