@@ -115,7 +115,11 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     condensed = condense_structurally(text.text, budget, text.focus, section=text.section)
     lines = source_lines(cleaned(text.text))
     where = f"{text.name} @{budget} ({condensed.kind})"
-    checks = [wrong_account(condensed, lines), unused_budget(condensed, lines, budget)]
+    checks = [
+        wrong_account(condensed, lines),
+        wrong_line_numbers(condensed, lines),
+        unused_budget(condensed, lines, budget),
+    ]
     for said, about in _by_part(condensed, lines):
         checks += [
             wrong_counts(said, about),
@@ -123,7 +127,6 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
             wrong_totals(said, about),
             unmarked_gaps(said, about),
             unknown_lines(said, about),
-            wrong_line_numbers(said, about),
             wrong_values(said, "\n".join(about)),
         ]
     for check in checks:
@@ -312,10 +315,10 @@ def wrong_line_numbers(condensed: Condensed, lines: list[str]) -> Iterator[tuple
     for line in condensed.text.split("\n") if condensed.kind == "code" else ():
         if (mark := _NUMBERED_MARK.fullmatch(line)) is not None:
             at = int(mark[1])
-        elif at is not None and lines[at - 1].rstrip() == line.rstrip():
+        elif at is not None and at <= len(lines) and lines[at - 1].rstrip() == line.rstrip():
             at += 1
         else:
-            if at is not None and "…" not in line and line != condensed.closing:
+            if at is not None and "…" not in line and not _PART.match(line) and line != condensed.closing:
                 yield "a line with a wrong number", f"{at}: {line}"
             at = None
 

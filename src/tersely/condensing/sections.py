@@ -141,9 +141,10 @@ def _section(
     content = header + text
     reading = read_any(content, focus, KEPT * budget, kind=kind if reader_of(kind).by_line else "")
     totals = reading.totals() if reading.totals is not None else None
-    stages = packed_in_stages(reading, KEPT * budget, tokenizer, focus, source_lines(content), smallest=SMALLEST_STAGE)
-    *smaller, kept = stages
     moved(reading, line)
+    # What precedes the section hides nothing in it; lines are numbered as in the source.
+    lines = [""] * before + source_lines(text)
+    *smaller, kept = packed_in_stages(reading, KEPT * budget, tokenizer, focus, lines, smallest=SMALLEST_STAGE)
     packed = [(each, list(each.places(reading))) for each in smaller]
     last = before + text.count("\n") + (not text.endswith("\n"))
     return _Section(before + 1, last, _only(reading, kept.kept), packed, totals, line)
