@@ -98,7 +98,7 @@ def test_explain_says_what_it_was_taken_for() -> None:
 def test_several_files_share_the_budget_and_the_whole_can_be_read_back(tmp_path: Path) -> None:
     (tmp_path / "app.log").write_text(LOG + "password=hunter2hunter2\n")
     (tmp_path / "note.txt").write_text("deployed at ten\n")
-    store = {"TERSELY_DATA_DIR": str(tmp_path / "data"), "TERSELY_CONFIG": os.devnull}
+    store: dict[str, Any] = {"TERSELY_DATA_DIR": str(tmp_path / "data"), "TERSELY_CONFIG": os.devnull}
     files = [str(tmp_path / "app.log"), str(tmp_path / "note.txt")]
     done = tersely("condense", *files, "--budget", "300", "--focus", "checkout", "--keep", **store)
     text = done.stdout.decode()

@@ -44,7 +44,8 @@ def test_no_run_is_cut_and_the_marks_stay_small() -> None:
     for line in range(1, 40_001, 2):
         runs[order.choice(["folded", "lost"])].append((line, line))
         runs["shown"].append((line + 1, line + 1))
-    account = Account(**{kind: tuple(found) for kind, found in runs.items()}, total=40_000)
+    shown, folded, lost = (tuple(runs[kind]) for kind in ("shown", "folded", "lost"))
+    account = Account(shown=shown, folded=folded, lost=lost, total=40_000)
     stored = encode_marks(account)
     assert len(decode_marks(stored).lines) == 40_000 and len(stored) < 20_000
 

@@ -47,7 +47,8 @@ class FakeSlack:
             return JSONResponse({"ok": True, "team": "Shop", "user": "tersely"})
         if body["channel"] not in self.channels:
             return JSONResponse({"ok": False, "error": "channel_not_found"})
-        return getattr(self, "_" + method.replace(".", "_"))(body)
+        response: Response = getattr(self, "_" + method.replace(".", "_"))(body)
+        return response
 
     def _chat_postMessage(self, body: dict[str, Any]) -> Response:  # noqa: N802 - Slack's name
         assert body["text"] and len(body["blocks"]) <= 50

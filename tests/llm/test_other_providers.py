@@ -239,7 +239,12 @@ async def test_azure_is_asked_at_its_deployment_with_its_own_header(path: str, s
         key = SecretStr("k3y")
         answer = await answered(
             ProviderOptions(
-                type="azure", model="mini", base_url=address + path, api_key=key, input_price=2, output_price=10
+                type="azure",
+                model="mini",
+                base_url=address + path,
+                api_key=key,
+                input_price=Decimal(2),
+                output_price=Decimal(10),
             )
         )
     ((request, body),) = asked

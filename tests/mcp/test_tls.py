@@ -87,7 +87,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def test_a_server_is_reached_with_the_certificates_that_are_configured(
     folder: Path, options: dict[str, Any], asks: bool, works: bool
 ) -> None:
-    given = {name: str(folder / value) if isinstance(value, str) else value for name, value in options.items()}
+    given: dict[str, Any] = {
+        name: str(folder / value) if isinstance(value, str) else value for name, value in options.items()
+    }
     async with listening(folder, asks=asks) as url:
         async with UpstreamHTTPClient(TransportOptions(url=url, **given), limit=10_000) as client:
             response = await client.post(url, json={})

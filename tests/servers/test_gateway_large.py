@@ -157,7 +157,7 @@ async def test_a_text_that_is_over_the_limit_only_with_its_mirror_is_condensed_a
         result = {"content": [{"type": "text", "text": text}], "structuredContent": {"content": text}}
         return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
-    limits = {"max_result_bytes": len(text) + 1, "max_spooled_bytes": len(text) + 5_000}
+    limits: dict[str, Any] = {"max_result_bytes": len(text) + 1, "max_spooled_bytes": len(text) + 5_000}
     async with Rude(answer).listening() as url, gateway(at(url, **limits)) as ours, Client(ours.url) as client:
         result = await client.call_tool_mcp("call", {})
     assert not result.is_error and "db-7: connection refused" in text_of(result) and "[Part" not in text_of(result)

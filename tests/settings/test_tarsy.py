@@ -1,5 +1,6 @@
 """A configuration of TARSy becomes one that `config check` accepts; what has no counterpart is named."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def test_a_configuration_of_tarsy_is_translated_and_accepted(tmp_path: Path) -> 
     providers = settings.llm_providers
     assert sorted(providers) == ["azure", "google-default", "grok", "vertex"]
     assert providers["azure"].type == "azure" and providers["vertex"].project == "shop"
-    assert (providers["grok"].input_price, providers["grok"].output_price) == (2, 12)
+    assert (providers["grok"].input_price, providers["grok"].output_price) == (Decimal(2), Decimal(12))
     argocd, shell = settings.mcp_servers["argocd-server"], settings.mcp_servers["cli-mcp-server"]
     assert argocd.transport.args[2:] == ("x", "literal ${HOME}") and argocd.summarization.llm_provider == "grok"
     assert set(argocd.data_masking.custom_patterns) == {"email", "custom_1"}

@@ -72,6 +72,9 @@ class HistoryServer:
         text = "\n\n".join(described) if described else "No earlier session matches these words."
         return RawResult(parts=(ContentPart(kind="text", text=text),))
 
+    def retry(self) -> None:
+        """Without effect: it is always there."""
+
     def status(self) -> "ServerStatus":
         from tersely.mcp.connect.supervisor import ServerStatus
 

@@ -14,7 +14,7 @@ class WithTasks(PlainServer):
         self.cancelled: list[str] = []
 
     def introduction(self) -> Message:
-        able = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        able: Message = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
         return {"capabilities": {"tools": {}, "tasks": able}, "serverInfo": {"name": "tasks", "version": "1"}}
 
     def task(self, name: str) -> Message:
