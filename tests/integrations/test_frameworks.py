@@ -99,9 +99,8 @@ async def test_langchain(data_folder: Path, asynchronous: bool) -> None:
     agent: Any = create_agent(Scripted(messages=said()), [logs, rows], middleware=[CondensingAgentMiddleware()])
     question = {"messages": [{"role": "user", "content": QUESTION}]}
     state = await agent.ainvoke(question) if asynchronous else agent.invoke(question)
-    answers: dict[str, Any] = {
-        message.name: message for message in state["messages"] if isinstance(message, ToolMessage)
-    }
+    returned = [message for message in state["messages"] if isinstance(message, ToolMessage)]
+    answers: dict[Any, Any] = {message.name: message for message in returned}
     check(answers["logs"].content, answers["rows"].content[0]["text"], answers["read_result"].content)
     assert answers["rows"].content[1]["type"] == "image"
     assert counted(data_folder, "langchain") == (2, 1, 1)
