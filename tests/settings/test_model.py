@@ -133,7 +133,7 @@ def test_the_file_gives_way_to_the_environment_and_both_to_the_command_line(tmp_
 
 def test_the_example_of_the_reference_is_read_as_it_says() -> None:
     example = CONFIGURATION.read_text(encoding="utf-8").split("```yaml\n")[1].split("```")[0]
-    names = ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "METRICS_TOKEN", "WEBHOOK_SECRET")
+    names = ("ANTHROPIC_API_KEY", "GOOGLE_API_KEY", "METRICS_TOKEN", "SLACK_BOT_TOKEN", "WEBHOOK_SECRET")
     with TemporaryDirectory() as folder:
         settings = Settings.load(dict.fromkeys(names, "canary"), written(Path(folder), example))
 

@@ -344,7 +344,7 @@ def _model_step(error: LLMError, name: str, place: str) -> str:
     from tersely.errors import LLMMisconfigured, LLMOutOfQuota
 
     if isinstance(error, LLMMisconfigured):
-        return f"Check key and model of llm_providers.{name}, or OPENROUTER_API_KEY and LLM_MODEL."
+        return f"Check key and model of llm_providers.{name}, or the variables with the key and LLM_MODEL."
     if isinstance(error, LLMOutOfQuota):
         return "Raise the quota or budget at the provider, or name another provider."
     return f"Try again; check {place}, and the provider's status."
