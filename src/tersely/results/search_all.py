@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.cpu.run import run_cpu
 from tersely.errors import ResultExpired, ResultNotFound
 from tersely.masking.masked import Masked
@@ -112,11 +113,11 @@ def _passages(result: KeptResult, text: Masked, found: _ScannedLines, worth: dic
 
 
 def _different(passages: Sequence[KeptPassage]) -> list[KeptPassage]:
-    """Without those that only repeat the text of a better one, apart from its numbers."""
+    """Without those that only repeat the text of a better one, apart from its values."""
     seen: set[str] = set()
     kept: list[KeptPassage] = []
     for one in passages:
-        shape = "".join("0" if char.isdigit() else char for char in one.text)
+        shape = SAME_BUT_VALUES.sub("#", one.text)
         if shape not in seen:
             seen.add(shape)
             kept.append(one)
