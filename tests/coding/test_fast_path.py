@@ -4,7 +4,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,20 @@ def test_a_small_result_loads_no_library_and_a_large_one_few(tmp_path: Path) -> 
     assert not run & {*HEAVY, "re2", "tiktoken", "subprocess", "tersely.cli"}
 
 
-def test_a_helper_answers_as_the_hook_does_and_ends_when_it_is_idle(tmp_path: Path) -> None:
-    env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path / "data"), "TMPDIR": str(tmp_path)}
+@pytest.fixture
+def short_folder() -> Iterator[str]:
+    """As most systems have it, and unlike pytest's: short enough for the path of a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield folder
+
+
+def test_the_path_of_the_socket_is_one_that_systems_take_wherever_temporary_files_are() -> None:
+    assert len(socket_path({"TMPDIR": "/very/long" * 20})) <= 103
+    assert socket_path({"TMPDIR": "/run/user/1000"}).startswith("/run/user/1000/")
+
+
+def test_a_helper_answers_as_the_hook_does_and_ends_when_it_is_idle(tmp_path: Path, short_folder: str) -> None:
+    env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path / "data"), "TMPDIR": short_folder}
     words = ["claude-code", "--warm"]
     recorded = [json.dumps(one).encode() for one in claude_code_events(str(tmp_path))[:3]]
     assert ask_helper(words, recorded[0], env) is None, "there is none yet"

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tersely.sessions.intake import Submission
-from tersely.sessions.overrides import AcceptedOverride
+from tersely.sessions.overrides import AcceptedOverride, Override
 from tests.fakes.llm_server import Reply
 from tests.flows.service import FlowService, acts, calls
 
@@ -114,10 +113,10 @@ async def test_what_an_override_names_is_checked_again_when_the_session_runs(
 ) -> None:
     """002 Q4: the configuration may have changed since."""
 
-    def unchecked(submission: Submission, chain: str) -> AcceptedOverride | None:
-        return AcceptedOverride(**dict(submission.override)) if submission.override else None
+    def unchecked(override: Override | None, chain: str, *, may_add: bool) -> AcceptedOverride | None:
+        return AcceptedOverride(**dict(override)) if override else None
 
-    monkeypatch.setattr(service.web.parts.intake, "_accepted_override", unchecked)
+    monkeypatch.setattr(service.web.parts.intake, "accepted_override", unchecked)
     for mcp, says in (
         ({"servers": [{"name": "gone"}]}, "There is no server 'gone'. There are: away, ops"),
         ({"servers": [{"name": "side", "tools": ["gone"]}]}, "Server 'side' has no tool 'gone'"),

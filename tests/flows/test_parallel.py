@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,14 +64,19 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="module")
-async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
-    folder = tmp_path_factory.mktemp("parallel")
+def skills_in(folder: Path) -> str:
+    """Write the skills that the configuration names; the folder with them."""
     for name, text in {"restart": "Restart one pod at a time.", "house": "HOUSE-RULES apply."}.items():
         (folder / "skills" / name).mkdir(parents=True)
         header = f"---\nname: {name}\ndescription: How we {name}\n---\n"
         (folder / "skills" / name / "SKILL.md").write_text(header + text, encoding="utf-8")
-    skills = str(folder / "skills")
+    return str(folder / "skills")
+
+
+@pytest.fixture(scope="module")
+async def service(store_url: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[FlowService]:
+    folder = tmp_path_factory.mktemp("parallel")
+    skills = skills_in(folder)
     async with flow_service(store_url, folder, configuration, TERSELY_SKILLS_FOLDER=skills) as service:
         yield service
 

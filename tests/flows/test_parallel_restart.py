@@ -8,7 +8,7 @@ import pytest
 
 from tests.fakes.llm_server import Body, Reply
 from tests.flows.service import calls, flow_service, said
-from tests.flows.test_parallel import REFUSED, configuration, logs_agent, pods_agent, stated
+from tests.flows.test_parallel import REFUSED, configuration, logs_agent, pods_agent, skills_in, stated
 
 pytestmark = pytest.mark.process
 
@@ -30,8 +30,9 @@ async def test_a_restart_repeats_nothing_of_an_agent_whose_steps_are_stored(url:
         return answer
 
     session_id = ""
+    skills = skills_in(tmp_path)
     for _ in range(3):
-        async with flow_service(url, tmp_path, configuration) as service:
+        async with flow_service(url, tmp_path, configuration, TERSELY_SKILLS_FOLDER=skills) as service:
             case = service.case(main=script("main", logs_agent()), spare=script("spare", pods_agent()))
             synthesis: list[Reply | str] = [
                 calls("read_result", handle="r_none"),

@@ -157,7 +157,7 @@ mcp_servers:
     assert "greater than or equal to 100 (is 99)" in found[2]
     assert "summary_max_token_limit (500) must be smaller than size_threshold_tokens (500)" in found[5]
     assert "NOBODY" in found[6] and "NOBODY" in found[7]
-    assert found[9].endswith("should be 'stdio', 'http' or 'sse'; did you mean 'http'?")
+    assert found[9].endswith("should be 'stdio', 'http', 'sse' or 'history'; did you mean 'http'?")
     assert "'bad'" in found[10]
 
 

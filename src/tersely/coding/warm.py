@@ -18,10 +18,15 @@ _VARIABLES = ("HOME", "TERSELY_DATA_DIR", "XDG_DATA_HOME", "TMPDIR", "TEMP", "LO
 _SECONDS = 10.0
 
 
+_LONGEST_FOLDER = 64
+"""With the name of the socket, the longest path that every system takes (104 bytes on macOS)."""
+
+
 def helper_folder(environment: "Mapping[str, str]") -> str:
     """The folder of the helper's socket; not in the data folder, whose path may be too long for a socket."""
-    place = environment.get("TMPDIR") or "/tmp"
-    return f"{place}/tersely-helper-{os.getuid()}"
+    name = f"tersely-helper-{os.getuid()}"
+    folder = f"{environment.get('TMPDIR') or '/tmp'}/{name}"
+    return folder if len(os.fsencode(folder)) <= _LONGEST_FOLDER else f"/tmp/{name}"
 
 
 def socket_path(environment: "Mapping[str, str]") -> str:
