@@ -49,9 +49,12 @@ demo: .venv/.ready ## See it work: an alert is investigated in front of your eye
 demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one at work is killed, the timeline goes on
 	@$(BIN)/python -m tests.survival.demo_kill
 
+# One more than there are cores, because many tests wait for processes.
+WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 3)
+
 .PHONY: test
 test: .venv/.ready $(if $(filter true,$(CI)),browser) ## All tests
-	@$(BIN)/python -m pytest -n auto --dist loadgroup
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 # Nothing in them is fast, and importing them takes seconds.
 FAST_IGNORES := --ignore tests/browser --ignore tests/web/test_schemathesis.py
