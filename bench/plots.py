@@ -1,9 +1,11 @@
 """Draws the figures of benchmark runs as SVG, from their JSON: `make plots`.
 
     python -m bench.condense --task t1,t5,t6 --json docs/figures/condense-3.json
+    python -m bench.commands --json docs/figures/commands.json
     python -m bench.plots
 
-The file with the highest number gives the bars beside the peers; all of them, in order, the history by version.
+Of the condenser's files, the one with the highest number gives the bars beside the peers; all of them, in order, the
+history by version.
 """
 
 import json
@@ -90,6 +92,32 @@ def history(runs: Sequence[Mapping[str, Any]]) -> str:
     return _picture(width, top + height + 34, parts)
 
 
+def commands(run: Mapping[str, Any]) -> str:
+    """Per way to cut: its tokens and the needles that it shows, and how many failures it hides."""
+    figures = run["figures"]
+    most = max(one["tokens"] for one in figures.values())
+    width, left, row, top = 900, 220, 46, 62
+    parts = [_text(16, 24, f"{run['commands']} commands of a coding agent", 16, bold=True)]
+    for color, title, x in ((COLORS[0], "needles shown", 220), (COLORS[1], "tokens, of the whole output", 350)):
+        parts.append(f'<rect x="{x}" y="36" width="12" height="12" fill="{color}"/>')
+        parts.append(_text(x + 18, 46, title, 12))
+    for number, (name, one) in enumerate(figures.items()):
+        y, scale = top + number * row, width - left - 220
+        parts.append(_text(16, y + 20, name, 12, bold=name.startswith("tersely")))
+        share = one["tokens"] / most
+        for order, value in enumerate((one["needles"], share)):
+            shown = f"{value:.1%}"
+            parts.append(
+                f'<rect x="{left}" y="{y + order * 16}" width="{value * scale:.1f}" height="13" '
+                f'fill="{COLORS[order]}"><title>{name}: {shown}</title></rect>'
+            )
+            parts.append(_text(left + value * scale + 6, y + 11 + order * 16, shown, 11))
+        if one["hidden"]:
+            plural = "s" if one["hidden"] > 1 else ""
+            parts.append(_text(width - 140, y + 20, f"hides {one['hidden']} failure{plural}", 12, bold=True))
+    return _picture(width, top + len(figures) * row + 6, parts)
+
+
 def _text(x: float, y: float, text: str, size: int, *, bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{weight}>{text}</text>'
@@ -110,11 +138,13 @@ def main() -> None:
     asked = options.parse_args()
     files = sorted(FIGURES.glob("condense-*.json"), key=lambda path: [int(n) for n in re.findall(r"\d+", path.stem)])
     runs = [json.loads(path.read_text("utf-8")) for path in files]
+    of_commands = json.loads((FIGURES / "commands.json").read_text("utf-8"))
     if asked.smoke:
-        print(len(bars(runs[-1])), len(history(runs)))
+        print(len(bars(runs[-1])), len(history(runs)), len(commands(of_commands)))
         return
     (asked.into / "bench-condense.svg").write_text(bars(runs[-1]), "utf-8")
     (asked.into / "bench-history.svg").write_text(history(runs), "utf-8")
+    (asked.into / "bench-commands.svg").write_text(commands(of_commands), "utf-8")
     print(f"{len(runs)} runs; the newest: {runs[-1]['version']} on {runs[-1]['machine']}")
 
 
