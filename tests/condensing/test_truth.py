@@ -15,6 +15,7 @@ from tersely import condense
 from tersely.condensing.account import LineClasses
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
+from tersely.condensing.room import condense_with_end
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
 from tersely.condensing.units import shorten
@@ -90,6 +91,13 @@ def test_copies_of_a_line_are_one_line_with_its_count(line: str) -> None:
     condensed = condense(f"{line}\n" * 5_000, 300, "")
     assert condensed.text.split("\n")[-1] == f"{line} ×5000"
     assert condensed.account.folded == ((2, 5_000),)
+    assert condensed.lost == []
+
+
+@pytest.mark.parametrize("line", ["migrating row {} of orders: ok", "copied object {} of bucket-a and checked it"])
+def test_lines_that_differ_only_in_a_value_are_one_line_with_its_count(line: str) -> None:
+    condensed = condense("".join(line.format(at) + "\n" for at in range(1_500)), 300, "")
+    assert condensed.text.split("\n")[-1] == f"{line.format(0)} ×1500"
     assert condensed.lost == []
 
 
@@ -287,3 +295,17 @@ def test_points_in_the_plane_are_no_values_at_times() -> None:
     assert " @" not in condense_structurally(json.dumps({"type": "Topology", "arcs": arcs}), 300, "").text
     taken = [{"name": f"m{n}", "values": [[1_700_000_000 + 60 * at, at * n] for at in range(40)]} for n in range(40)]
     assert " @1700002340" in condense_structurally(json.dumps(taken), 300, "").text
+
+
+def test_the_end_of_a_failed_command_is_not_repeated_for_a_separator() -> None:
+    """Rules and blank lines say nothing about a failure; a message that would be missing is shown again."""
+    passed = "".join(f"tests/test_part.py::test_{at} PASSED [ {at // 10}%]\n" for at in range(800))
+    summary = "=" * 20 + " short test summary info " + "=" * 20
+    end = f"\n{summary}\nFAILED tests/test_part.py::test_refund - KeyError: 'total'\n== 1 failed, 800 passed in 1.04s ==\n"
+    text = f"==== test session starts ====\n{passed}{end}"
+    condensed = condense_with_end(text, 600)
+    assert condensed.text.count("1 failed, 800 passed") == 1 and "KeyError: 'total'" in condensed.text
+    assert (
+        "the very last word"
+        in condense_with_end("".join(f"{at}\n" for at in range(4_000)) + "the very last word\n", 300).text
+    )

@@ -5,6 +5,7 @@ its structural outline, with as much of the beginning and the end as the room al
 repeated line never fills the room.
 """
 
+import re
 from dataclasses import replace
 
 from tersely.condensing.account import FOLDED, PARTIAL, SHOWN, Account, LineClasses, Runs, source_lines
@@ -52,6 +53,10 @@ def condense_to_room(text: str, room: int, focus: str = "") -> Condensed:
     return outline if outline.tokens_after >= room * WELL_FILLED else _extended(outline, text, room)
 
 
+_RULE = re.compile(r"^\s*([-=_*~#])\1{2,}.*\1{3}\s*$")
+"""A line that only separates, with a title or without: it says nothing about a failure."""
+
+
 def condense_with_end(text: str, budget: int, focus: str = "") -> Condensed:
     """Condense by structure to `budget` tokens with the last lines shown: there a command says why it failed."""
     outline = condense_structurally(text, budget, focus)
@@ -65,7 +70,11 @@ def condense_with_end(text: str, budget: int, focus: str = "") -> Condensed:
         return outline
     first = len(lines) - last + 1
     hidden = (*outline.account.lost, *outline.account.partial)
-    if not any(end >= first and start <= len(lines) for start, end in hidden):
+    if not any(
+        lines[at - 1].strip() and not _RULE.search(lines[at - 1])
+        for start, end in hidden
+        for at in range(max(start, first), min(end, len(lines)) + 1)
+    ):
         return outline
     excerpt = "\n".join([f"[lines {first}–{len(lines)}, verbatim:]", *lines[first - 1 :]])
     outline = condense_structurally(text, budget - O200K.count(excerpt) - 2, focus)

@@ -43,6 +43,7 @@ _PIECE = 400
 _LONG_MESSAGE = 150
 _MOST_VARIANTS = 5
 _REPEATS_WITHIN = 200_000
+_SENTENCE_WORDS = 3
 _REPEATED_SHAPES = 0.02
 _PLAIN_WORD = re.compile(r"(?<![\w.:/=-])[A-Za-z]{2,}(?![\w:/=-])")
 _REPEATED_SHARE = 0.2
@@ -932,13 +933,17 @@ _COMMIT = re.compile(r"[*|/\\ ]*(?=\d*[a-f])[0-9a-f]{7,40} ")
 def mostly_repeats(text: str, *, keyed: bool) -> bool:
     """Whether most lines are copies of others, or of a few sentences with other values; judged by the first ones.
 
-    Lines with keys (`keyed`) repeat in every record, so only a handful of different lines says that nothing else does.
+    Lines with keys (`keyed`) repeat in every record, so only a handful of different lines says that nothing else does,
+    or a sentence before the colon: `migrating row 7 of orders: ok`.
     """
     lines = [line for line in text[:_REPEATS_WITHIN].split("\n") if line and not line.isspace()]
     if len(lines) < 20:
         return False
     if keyed:
-        return len(set(lines)) <= 3
+        shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
+        sentences = sum(times for shape, times in shapes.items() if _is_sentence(shape))
+        few = len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400)
+        return len(set(lines)) <= 3 or (few and sentences >= 0.8 * min(len(lines), 400))
     if len(set(lines)) <= _REPEATED_SHARE * len(lines):
         return True
     if sum(1 for line in lines[:400] if _COMMIT.match(line)) >= 0.8 * min(len(lines), 400):
@@ -946,6 +951,11 @@ def mostly_repeats(text: str, *, keyed: bool) -> bool:
     shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
     said = sum(times for shape, times in shapes.items() if len(_PLAIN_WORD.findall(shape)) >= 2)
     return len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400) and said >= 0.8 * min(len(lines), 400)
+
+
+def _is_sentence(shape: str) -> bool:
+    """Whether what stands before the first colon is a sentence rather than a key."""
+    return not shape[:1].isspace() and len(_PLAIN_WORD.findall(shape.partition(":")[0])) >= _SENTENCE_WORDS
 
 
 def looks_repetitive(sample: Sequence[str]) -> bool:
