@@ -21,7 +21,12 @@ MAKE_LOG = (
     'echo "2026-11-15T10:14:59Z ERROR api checkout failed: connection pool exhausted (max=20) '
     'password=Qm4xTr8zLw2k db=orders-primary" >> shop.log'
 )
+MAKE_PROJECT = (
+    f"PYTHONPATH={Path(__file__).resolve().parents[1]} python -c "
+    "'from pathlib import Path; from bench.command_project import make_project; make_project(Path.cwd())'"
+)
 RECORDINGS: dict[str, tuple[str, Sequence[str], str]] = {
+    "run": (MAKE_PROJECT, ["tersely run -- pytest -v tests/failing"], ""),
     "condense": (
         MAKE_LOG,
         [
@@ -60,7 +65,8 @@ def record(name: str) -> None:
                 timeout=600,
             )
             console.print(Text("$ ", style="green") + Text(command, style="bold"))
-            lines = done.stdout.rstrip().splitlines()
+            # Where this machine has its environment is nobody's business.
+            lines = done.stdout.replace(sys.prefix, "~/.venv").rstrip().splitlines()
             start = next((number for number, line in enumerate(lines) if first in Text.from_ansi(line).plain), 0)
             if start:
                 console.print(Text("…", style="dim"))
