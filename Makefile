@@ -142,6 +142,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 	for name in map_reduce summaries pipeline hooks busy commands gateway dashboard investigations scale research; do \
 		$(BIN)/python -m bench.$$name || failed="$$failed $$name"; done; \
 	$(BIN)/python -m tests.survival.chaos some takeover || failed="$$failed takeover"; \
+	$(BIN)/python -m tests.demo.survey_rate 9 || failed="$$failed survey_rate"; \
 	test -z "$$failed" || { echo "Targets not met, or failed:$$failed"; exit 1; }
 
 .PHONY: bench-condense

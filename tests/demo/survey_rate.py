@@ -79,6 +79,9 @@ async def surveyed(incident: Incident) -> Report:
             )
 
 
+LEAST_RIGHT = 0.95
+
+
 async def main(seeds: int, wanted: list[str]) -> None:
     right = total = in_headline = in_verdict = 0
     for act in CAUSES:
@@ -107,6 +110,8 @@ async def main(seeds: int, wanted: list[str]) -> None:
         f"\nthe cause was named in {right} of {total} investigations without a model, in {in_headline} of them by the "
         f"headline itself, in {in_verdict} by the summary of the verdict"
     )
+    if in_verdict < LEAST_RIGHT * total:
+        sys.exit(f"Fewer than {LEAST_RIGHT:.0%} of the verdicts are right.")
 
 
 if __name__ == "__main__":
