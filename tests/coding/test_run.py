@@ -174,10 +174,20 @@ def test_the_capture_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None
     assert not list(tmp_path.iterdir()), "the file has no name"
     total, dropped = 600 * 100_002, capture.dropped
     pieces = capture.take()
-    ours = f"[… {dropped} bytes were not kept here]\n".encode()
+    ours = f"({dropped} bytes of the output are missing here)\n".encode()
     assert sum(len(data) for _, data in pieces) == total - dropped + len(ours) <= MOST_HEAD + MOST_TAIL + 100
     assert pieces[:4] == [(OUT, block * 1000), (ERR, b"e\n"), (OUT, block * 1000), (ERR, b"e\n")]
     assert pieces[-1] == (ERR, b"e\n")
+
+
+def test_the_note_says_how_much_of_a_very_long_output_was_not_kept(tmp_path: Path) -> None:
+    size = 40_000_000
+    done = tersely("run", "-c", f"yes 'the same line' | head -c {size}", data=tmp_path)
+    missing = re.search(r"([\d,]+) bytes in its middle were neither read nor kept", done.stdout)
+    assert missing and size - int(missing[1].replace(",", "")) <= MOST_HEAD + MOST_TAIL
+    mark = f"({missing[1].replace(',', '')} bytes of the output are missing here)"
+    found = tersely("read", handle_in(done.stdout), "--grep", "are missing here", data=tmp_path)
+    assert mark in done.stdout and mark in found.stdout
 
 
 def test_wrong_words_are_refused_with_a_sentence() -> None:

@@ -69,7 +69,8 @@ class Capture:
             pieces.append((run & 1, head[at : at + size]))
             at += size
         if self.dropped:
-            pieces.append((OUT, b"[\xe2\x80\xa6 %d bytes were not kept here]\n" % self.dropped))
+            # Not in the form of our notes, which are demoted inside of an output.
+            pieces.append((OUT, b"(%d bytes of the output are missing here)\n" % self.dropped))
         pieces += self._tail
         if self._file >= 0:
             os.close(self._file)

@@ -259,6 +259,8 @@ class _CommandRun:
             environment, threshold=options.threshold, budget=options.budget, masks=options.masks
         )
         self.capture = Capture(temporary_folder(environment))
+        self.dropped = 0
+        """Bytes in the middle of the output that were not kept."""
         self.streams = False
         """Whether output is shown as it comes."""
         self.received = 0
@@ -479,6 +481,7 @@ class _CommandRun:
         """Show what was captured; after any error of ours as it came."""
         if self.draws:
             write_all(2, b"\r\x1b[K")
+        self.dropped = self.capture.dropped
         pieces = self.capture.take()
         try:
             shown = self._shortened(pieces)
@@ -553,7 +556,12 @@ class _CommandRun:
     def _note(self) -> "NoteWriter":
         from tersely.coding.notes import ShellNoteWriter
 
-        return ShellNoteWriter(ending=self._ending(), whole=WHOLE)
+        return ShellNoteWriter(ending=f"{self._ending()} {self._missing()}".strip(), whole=WHOLE)
+
+    def _missing(self) -> str:
+        if not self.dropped:
+            return ""
+        return f"{self.dropped:,} bytes in its middle were neither read nor kept; write it to a file to search them."
 
     def _ending(self) -> str:
         if self.timed_out:
