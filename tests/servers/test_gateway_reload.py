@@ -15,7 +15,7 @@ from fastmcp import Client, FastMCP
 from tersely.servers.gateway import reload as module
 from tersely.servers.gateway.reload import reloading
 from tersely.servers.gateway.web import token_digests
-from tersely.servers.http_app import BearerTokens
+from tersely.servers.bearer_tokens import BearerTokens
 from tersely.settings.files import read_servers
 from tersely.settings.model import Settings
 from tests.fakes.gateways import gateway, text_of

@@ -5,7 +5,7 @@ before they are read. Listening is `tersely.http.listen`'s.
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,26 +20,22 @@ from mcp_types import CallToolRequestParams
 from pydantic import ValidationError as PydanticValidationError
 from starlette.routing import Route
 
-from tersely.http.auth import find_token_owner
 from tersely.http.limits import BodyLimit
+from tersely.servers.bearer_tokens import BearerTokens
 
 logger = logging.getLogger(__name__)
 
 
-class BearerTokens(TokenVerifier):
-    """Bearer tokens, given as SHA-256 digests by the name of their owner."""
+class FastMCPTokens(TokenVerifier):
+    """Bearer tokens for a FastMCP server, which insists on a class of its own."""
 
-    def __init__(self, digests: Mapping[str, bytes]) -> None:
+    def __init__(self, tokens: BearerTokens) -> None:
         super().__init__()
-        self._digests = dict(digests)
-
-    def replace(self, digests: Mapping[str, bytes]) -> None:
-        """Accept these tokens from now on."""
-        self._digests = dict(digests)
+        self._tokens = tokens
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        owner = find_token_owner(token.encode(), self._digests.items())
-        return None if owner is None else AccessToken(token="", client_id=owner, scopes=[])
+        known = await self._tokens.verify_token(token)
+        return None if known is None else AccessToken(token="", client_id=known.client_id, scopes=[])
 
 
 class ArgumentErrors(Middleware):

@@ -25,7 +25,8 @@ from tersely.condensing.summarize.map_reduce import Progress
 from tersely.errors import InputError, MaskingFailed, StoreUnavailable
 from tersely.http.auth import token_digest
 from tersely.pipeline.meta import describe, log_fields
-from tersely.servers.http_app import ArgumentErrors, BearerTokens
+from tersely.servers.bearer_tokens import BearerTokens
+from tersely.servers.http_app import ArgumentErrors, FastMCPTokens
 
 logger = logging.getLogger(__name__)
 
@@ -37,10 +38,11 @@ _READ_ONLY = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempo
 def build_summarizer_server(summarizer: Summarizer) -> FastMCP:
     """The MCP server for a summarizer."""
     token = summarizer.settings.summarizer.token
+    tokens = BearerTokens({"bearer": token_digest(token.get_secret_value().encode())}) if token else None
     server = FastMCP(
         name="Summarizer Service",
         instructions="Condenses large texts. Content that is short enough already comes back unchanged.",
-        auth=BearerTokens({"bearer": token_digest(token.get_secret_value().encode())}) if token else None,
+        auth=FastMCPTokens(tokens) if tokens else None,
         version=version("tersely"),
         mask_error_details=True,
         middleware=[ArgumentErrors()],

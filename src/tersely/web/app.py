@@ -11,6 +11,7 @@ from typing import Any
 from fastapi import Depends, FastAPI
 from fastapi.openapi.utils import get_openapi
 
+from tersely.http.hosts import AllowedHosts
 from tersely.store import audit
 from tersely.web.access import authorize_request
 from tersely.web.alerts import alert_routes
@@ -20,7 +21,7 @@ from tersely.web.compression import CompressionMiddleware
 from tersely.web.dependencies import WebDependencies
 from tersely.web.live import SLOW_SECONDS, Live, live_routes
 from tersely.web.metrics import metrics_routes
-from tersely.web.middleware import AccessMiddleware, AllowedHosts
+from tersely.web.middleware import AccessMiddleware
 from tersely.web.pages import DASHBOARD, page_routes, serve_dashboard
 from tersely.web.problems import add_error_handlers
 from tersely.web.rerun import rerun_routes

@@ -7,12 +7,12 @@ rebinding). It identifies the principal (`auth`); the routes check its scopes.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from urllib.parse import urlsplit
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tersely.http.guesses import WrongTokens
+from tersely.http.hosts import AllowedHosts
 from tersely.http.limits import BODY_SECONDS, declares_too_much, drain_refused, limit_body
 from tersely.store.audit import AuditEntry
 from tersely.web.access import access_of
@@ -39,58 +39,6 @@ _SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
-
-
-class AllowedHosts:
-    """The host names this service answers to, and the origins whose pages may call it."""
-
-    def __init__(self, host: str, allowed: Iterable[str] = (), public_url: str = "") -> None:
-        public = urlsplit(public_url)
-        allowed = [name.strip().lower() for name in allowed]
-        self._any = "*" in allowed
-        self._suffixes = tuple(name[1:] for name in allowed if name.startswith("*.") and len(name) > 2)
-        self._names = {
-            *_LOOPBACK,
-            host.strip("[]").lower(),
-            *(_hostname(name) for name in allowed if not name.startswith("*")),
-        }
-        if public.hostname:
-            self._names.add(public.hostname)
-        self._public = _origin(public_url)
-
-    def allows_host(self, host: str) -> bool:
-        """Whether this Host header is allowed; the port does not matter."""
-        name = _hostname(host)
-        return bool(name) and (self._any or name in self._names or name.endswith(self._suffixes or "\0"))
-
-    def allows_origin(self, origin: str, host: str) -> bool:
-        """Whether pages of this origin were served by us under this host."""
-        parsed = _origin(origin)
-        if parsed is None:
-            return False
-        if parsed == self._public:
-            return True
-        # A proxy may have changed the scheme; host and port must be the same.
-        return parsed[1:] == (_origin(f"{parsed[0]}://{host}") or ("",))[1:]
-
-
-def _hostname(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _origin(address: str) -> tuple[str, str, int] | None:
-    try:
-        parts = urlsplit(address)
-        if parts.scheme not in _DEFAULT_PORTS or not parts.hostname or parts.username is not None:
-            return None
-        return parts.scheme, parts.hostname.rstrip("."), parts.port or _DEFAULT_PORTS[parts.scheme]
-    except ValueError:
-        return None
 
 
 class AccessMiddleware:

@@ -21,7 +21,7 @@ from tersely.servers.gateway.protocol import Gateway
 from tersely.settings.model import Settings
 
 if TYPE_CHECKING:
-    from tersely.servers.http_app import BearerTokens
+    from tersely.servers.bearer_tokens import BearerTokens
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import anyio
-from fastmcp.server.auth import TokenVerifier
-from fastmcp.server.http import HostOriginGuardMiddleware
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
@@ -21,12 +19,13 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tersely.http.auth import token_digest
+from tersely.http.hosts import HostGuard
 from tersely.http.limits import BodyLimit
 from tersely.http.metrics import CONTENT_TYPE
+from tersely.servers.bearer_tokens import BearerTokens
 from tersely.servers.gateway.counting import format_gateway_metrics
 from tersely.servers.gateway.protocol import GONE, Gateway
 from tersely.servers.gateway.streams import ResumableSessions, connection_gone
-from tersely.servers.http_app import BearerTokens
 from tersely.settings.model import Settings
 
 MAX_SESSIONS = 1_000
@@ -50,7 +49,7 @@ def token_digests(settings: Settings) -> dict[str, bytes]:
 def build_gateway_app(
     gateway: Gateway,
     *,
-    verifier: TokenVerifier | None,
+    verifier: BearerTokens | None,
     allowed_hosts: Sequence[str],
     max_body_bytes: int,
     stateless: bool = False,
@@ -66,7 +65,7 @@ def build_gateway_app(
         streams=gateway.streams,
         stateless=stateless,
         max_sessions=MAX_SESSIONS,
-        # HostOriginGuardMiddleware checks instead: it accepts the configured names too.
+        # HostGuard checks instead: it accepts the configured names too.
         security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),
     )
     # Replaces the library's limit, whose response does not say what to do.
@@ -95,8 +94,8 @@ def build_gateway_app(
             Route("/metrics", endpoint=with_auth(MetricsEndpoint(gateway))),
         ],
         middleware=[
-            Middleware(HostOriginGuardMiddleware, allowed_hosts=list(allowed_hosts), mode="strict"),
-            *(verifier.get_middleware() if verifier else ()),
+            Middleware(HostGuard, allowed_hosts=allowed_hosts),
+            *(verifier.middleware() if verifier else ()),
         ],
         lifespan=lifespan,
     )
