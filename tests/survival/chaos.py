@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 import traceback
+import zipfile
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -140,10 +141,10 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
     what = f"kill -9, {times(20)} times, one process, default lease"
     part("takeover", what, lite, 120, scenarios.takeover, {"lease": 30.0}, count=times(20), replicas=1, alone=True)
     # The long ones, side by side.
-    older = _older_source()
+    older = _older_version()
     what = f"kill -9, {kills} times, tools with side effects, an update and an outage"
     # An older version may lack the lock of workers, so its sessions are resumed after a lease.
-    first = {"first_source": older}
+    first = {"first_version": older}
     middle = {"outage": True, "missing": "" if older else f"git has no commit {OLDER}"}
     part(
         "F01 F15",
@@ -253,16 +254,24 @@ def parts(kills: int, scale: float = 1.0) -> list[Part]:
 
 
 @functools.cache
-def _older_source() -> Path | None:
-    """The source of an older version, whose sessions this one has to resume."""
+def _older_version() -> Path | None:
+    """An older version, installed from its wheel, whose sessions this one has to resume."""
     folder = BUILD / f"tersely-{OLDER}"
-    if not (folder / "src").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        archive = subprocess.run(["git", "archive", OLDER, "src"], cwd=ROOT, capture_output=True, check=False)
+    installed = folder / "installed"
+    if not installed.exists():
+        source = folder / "source"
+        source.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.run(["git", "archive", OLDER], cwd=ROOT, capture_output=True, check=False)
         if archive.returncode:
             return None
-        subprocess.run(["tar", "-x"], cwd=folder, input=archive.stdout, check=True)
-    return folder / "src"
+        subprocess.run(["tar", "-x"], cwd=source, input=archive.stdout, check=True)
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+        subprocess.run(build, cwd=source, capture_output=True, check=True)
+        (wheel,) = folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as packed:
+            packed.extractall(folder / "unpacked")
+        (folder / "unpacked").rename(installed)
+    return installed
 
 
 async def play(part: Part, cradle: ForkServer | None, seed: int, most: float) -> Line:

@@ -94,8 +94,8 @@ class Cluster:
     took: list[float] = field(default_factory=list)
     """Seconds that each submission took to be answered."""
 
-    first_source: Path | None = None
-    """The source of an older version, which the first processes run."""
+    first_version: Path | None = None
+    """Where an older version is installed, which the first processes run."""
 
     sent: int = 0
     effects: bool = False
@@ -441,15 +441,15 @@ async def cluster(
     slowest: float = 0.2,
     what: str = "",
     fork_server: ForkServer | None = None,
-    first_source: Path | None = None,
+    first_version: Path | None = None,
     **environment: str,
 ) -> AsyncIterator[Cluster]:
     """A cluster on the store at `url` (PostgreSQL: an empty database), without replicas yet; stops every process."""
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
-    if url.startswith("postgresql") and first_source:
-        older = _bare() | {"TERSELY_DATABASE_URL": url, "PYTHONPATH": str(first_source)}
+    if url.startswith("postgresql") and first_version:
+        older = _bare() | {"TERSELY_DATABASE_URL": url, "PYTHONPATH": str(first_version)}
         await anyio.run_process([sys.executable, "-m", "tersely", "migrate"], env=older, cwd=ROOT)
     elif url.startswith("postgresql"):
         await Database.migrate(url)
@@ -520,7 +520,7 @@ async def cluster(
             lease,
             environment=settings | environment,
             fork_server=fork_server,
-            first_source=first_source,
+            first_version=first_version,
             draw=draw,
         )
         try:

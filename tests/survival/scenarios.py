@@ -55,12 +55,12 @@ async def kills(
     it.effects = True
     counted: Counted = {"kills": count}
     for slot in range(replicas):
-        it.start(slot, source=it.first_source)
+        it.start(slot, source=it.first_version)
     for replica in it.replicas:
         await replica.ready()
     async with anyio.create_task_group() as group:
         feeding = await _fed(it, group, load)
-        if it.first_source:
+        if it.first_version:
             counted["open at the update"] = await _updated(it, draw)
         for number in range(count):
             if outage and number == count // 2:

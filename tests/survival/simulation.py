@@ -757,10 +757,10 @@ def main() -> int:
     played = play_on_all_cores(given.seconds, given.first)
     for seed, shortest in played.bad:
         print(f"seed {seed}: {shortest}")
-    timeouts = played.runs / given.seconds * 60
+    rate = played.runs / given.seconds * 60
     print(
         f"{played.runs} runs, {played.sessions} sessions, {played.faults} faults, {len(played.bad)} with violations; "
-        f"{timeouts:.0f} a minute"
+        f"{rate:.0f} a minute"
     )
     return 1 if played.bad else 0
 
