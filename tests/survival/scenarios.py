@@ -126,6 +126,7 @@ async def takeover(it: Cluster, draw: random.Random, *, count: int = 10, replica
         for _ in range(count):
             victim = await _one_at_work(it, draw)
             await anyio.sleep(draw.uniform(0.2, 1.0))
+            await _all_progressed(it)
             it.kill(victim)
             await it.start_again(victim).ready()
         feeding.cancel()
@@ -831,6 +832,15 @@ async def _one_at_work(it: Cluster, draw: random.Random) -> Replica:
                 return draw.choice(working)
             await anyio.sleep(0.05)
     return draw.choice(it.replicas)
+
+
+async def _all_progressed(it: Cluster) -> None:
+    """No session stands where it stood when its last worker died: the next kill makes none a suspect, which would wait
+    on purpose.
+    """
+    with anyio.move_on_after(30):
+        while await it.rows("SELECT 1 FROM sessions WHERE status = 'in_progress' AND last_seq <= seq_at_death"):
+            await anyio.sleep(0.1)
 
 
 async def _supervised(it: Cluster) -> None:
