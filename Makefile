@@ -53,8 +53,12 @@ demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 3)
 
 .PHONY: test
-test: .venv/.ready $(if $(filter true,$(CI)),browser) ## All tests
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+test: .venv/.ready $(if $(filter true,$(CI)),browser) ## The tests; long ones in a short version (see test-long)
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+
+.PHONY: test-long
+test-long: .venv/.ready ## The tests that take long and have a shorter counterpart in make test
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long
 
 # Nothing in them is fast, and importing them takes seconds.
 FAST_IGNORES := --ignore tests/browser --ignore tests/web/test_schemathesis.py

@@ -1,6 +1,7 @@
 """Every benchmark runs: its smallest run, as a process, as `make bench` starts it.
 
 Only results count here; what a benchmark says about speed depends on the machine.
+Those that start services or read many texts are marked `long`: `make test-long` runs them, `make test` the others.
 """
 
 import ast
@@ -42,6 +43,9 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "truth": (),
 }
 """By module, with the arguments that keep the run small."""
+
+STARTS_SERVICES = {"busy", "gateway", "gateway_walkthrough", "investigations", "research", "scale", "summaries"}
+READS_MANY_TEXTS = {"commands", "condense", "masking_stability", "truth"}
 
 PARTS_OF_BENCHMARKS = {
     "gateway_chatty",
@@ -89,11 +93,18 @@ def test_every_program_in_bench_is_listed_here_and_in_the_makefile() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("module", sorted(BENCHMARKS.keys() - {"dashboard", "quality"}))
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(module, marks=pytest.mark.long if module in STARTS_SERVICES | READS_MANY_TEXTS else ())
+        for module in sorted(BENCHMARKS.keys() - {"dashboard", "quality"})
+    ],
+)
 def test_a_benchmark_runs(module: str) -> None:
     assert run(module, *BENCHMARKS[module]) or module == "gallery"
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.timeout(600)
@@ -105,6 +116,7 @@ def test_the_quality_harness_scores_what_the_model_answered() -> None:
 
 
 @pytest.mark.browser
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(600)
 def test_the_benchmark_of_the_dashboard_runs() -> None:

@@ -80,6 +80,7 @@ async def test_the_webhook_example_accepts_our_signature() -> None:
     assert not is_ours(b"{}", str(now - 3_600), old, b"shh")
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.postgres
 @pytest.mark.slow
