@@ -148,17 +148,26 @@ async def test_bad_questions_are_refused_and_a_running_answer_can_be_cancelled(s
     assert await refused(service, running, "Why?") == (409, "session_not_ended")
     await asked.wait()
     question = await ask(service, ended, "Hold on, why?")
-    assert await refused(service, ended, "And why that?") == (409, "chat_busy")
+    waiting = [await ask(service, ended, f"Question {number}?") for number in (2, 3, 4)]
+    assert [one["status"] for one in waiting] == ["pending"] * 3
+    assert "is answered after question 3" in waiting[-1]["message"]
+    assert await refused(service, ended, "Why?") == (409, "chat_limit")
     assert await refused(service, question["chat_id"], "Why?") == (409, "chat_on_question")
     assert (await service.web.http.delete(f"/api/v1/sessions/{ended}")).status_code == 409
     path = f"/api/v1/sessions/{ended}/chat"
     assert (await service.web.http.post(f"{path}/7/cancel")).json()["error"]["code"] == "question_not_found"
+    # One that waits is cancelled at once; then the one that is answered.
+    assert (await service.web.http.post(f"{path}/3/cancel")).json()["status"] == "cancelled"
     assert (await service.web.http.post(f"{path}/1/cancel")).status_code == 200
     await service.web.until(question["chat_id"], "cancelled")
+    for one in (waiting[0], waiting[2]):
+        await service.web.until(one["chat_id"], "completed")
     holds.set()
-    for _ in range(3):
-        await service.web.until((await ask(service, ended, "Why?"))["chat_id"], "completed")
-    assert await refused(service, ended, "Why?") == (409, "chat_limit")
+    asked_now = [one for one in case.requests() if "follow-up question" in said(one)]
+    assert ["Question 2?" in said(one) for one in asked_now[-2:]] == [True, True], "the last one is told of the second"
+    assert [one["status"] for one in (await service.web.get(f"/sessions/{ended}/chat"))["items"]] == [
+        "cancelled", "completed", "cancelled", "completed",
+    ]  # fmt: skip
     await service.web.until(running, "completed")
 
 

@@ -5,8 +5,9 @@ queued, claimed, fenced, cancelled and recovered like every other session. It is
 listed, counted or reported as one. Its status is also an event in the log of the
 session it is about (`chat.status`).
 
-One question about a session is answered at a time: each may build on the answers
-before it. How it is answered is `sessions.chat`.
+One question about a session is answered at a time, because each may build on the
+answers before it; the others wait in the order in which they were asked. How it is
+answered is `sessions.chat`.
 """
 
 from dataclasses import dataclass
@@ -76,6 +77,7 @@ class ChatIntake:
             earlier = await rows.questions_of(db, [parent.id])
             self._check_earlier(earlier)
             number = len(earlier) + 1
+            waits_for = next((one.number for one in reversed(earlier) if not one.has_ended), None)
             new = NewSession(
                 id=rows.derived_id(parent.id, f"chat/{number}"),
                 scope=principal,
@@ -92,8 +94,12 @@ class ChatIntake:
             )
             _, logged = await log.create_session(db, new, now=self.database.clock.now())
         self.bus.publish(*logged)
-        await self.intake.queue(new.id)
         message = f"Question {number} about session {parent.id} is queued."
+        if waits_for:
+            # It is queued when that one ends.
+            message = f"Question {number} about session {parent.id} is answered after question {waits_for}."
+        else:
+            await self.intake.queue(new.id)
         return AcceptedQuestion(session_id=parent.id, chat_id=new.id, number=number, message=message, status="pending")
 
     async def questions(self, session_id: str) -> list[Session]:
@@ -148,11 +154,6 @@ class ChatIntake:
                 else "Follow-up questions are switched off (chat.max_questions is 0)."
             )
             raise ChatRefused(reason, code="chat_limit")
-        if earlier and not earlier[-1].has_ended:
-            raise ChatRefused(
-                f"Question {earlier[-1].number} is still being answered. Wait for its answer, or cancel it.",
-                code="chat_busy",
-            )
 
     def _masked(self, question: str, parent: Session) -> Masked:
         options = self.intake.plan.defaults.alert_masking

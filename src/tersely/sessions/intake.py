@@ -254,6 +254,7 @@ class AlertIntake:
             except StoreUnavailable as problem:
                 # The worker that dequeues it will see that it has ended.
                 logger.warning("not_withdrawn", extra={"session_id": session_id, "reason": str(problem)})
+            await self._worker.queue_next_question(session_id)
         else:
             self._worker.cancel_here(session_id)
         return cancelled.status

@@ -566,6 +566,20 @@ class Worker:
             await retry_while_unavailable(write)
         self.on_point("after the end is written")
         logger.info("session_ended", extra={"session_id": session_id, "status": end.status, "reason": end.reason})
+        await self.queue_next_question(session_id)
+
+    async def queue_next_question(self, session_id: str) -> None:
+        """If the session that has ended was a question, queue the one that waited for it. If the store is unavailable
+        now, `_queue_unqueued` does it later.
+        """
+        assert self._engine is not None
+        try:
+            async with self.database.reading(light=True) as db:
+                question = await rows.next_question(db, session_id)
+            if question:
+                await self._engine.enqueue(question)
+        except StoreUnavailable as problem:
+            logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
 
     async def _end_cancelled(self, session_id: str, attempt: int | None) -> None:
         async with self.database.reading() as db:

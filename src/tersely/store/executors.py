@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.store import events
 from tersely.store.events import IS_OPEN
 from tersely.store.packing import storable
+from tersely.store.sessions import WAITS_FOR_QUESTION
 from tersely.store.statuses import OPEN
 from tersely.store.tables import executors, sessions
 
@@ -161,10 +162,12 @@ _CRASHES = sa.select(sessions.c.crashes).where(
 
 
 async def unattended(db: AsyncConnection, *, now: datetime, seconds: float, limit: int = 500) -> list[str]:
-    """Open sessions older than `seconds` that no registered worker has claimed, oldest first."""
+    """Open sessions older than `seconds` that no registered worker has claimed, oldest first; without questions that
+    wait for an earlier one.
+    """
     has_no_worker = sessions.c.executor.is_(None) | sessions.c.executor.not_in(sa.select(executors.c.id))
     age = timedelta(seconds=seconds)
     # Created in the future: the clock was set back since.
     is_old = (sessions.c.created_at < now - age) | (sessions.c.created_at > now + age)
-    question = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), has_no_worker, is_old)
+    question = sa.select(sessions.c.id).where(sessions.c.status.in_(OPEN), has_no_worker, is_old, ~WAITS_FOR_QUESTION)
     return list(await db.scalars(question.order_by(sessions.c.created_at).limit(limit)))

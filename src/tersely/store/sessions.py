@@ -248,6 +248,33 @@ _HAS_OPEN_QUESTION = (
 )
 
 
+_earlier_question = sessions.alias("earlier_question")
+WAITS_FOR_QUESTION = (
+    sa.select(1)
+    .where(
+        _earlier_question.c.parent_id == sessions.c.parent_id,
+        _earlier_question.c.number < sessions.c.number,
+        _earlier_question.c.status.in_(OPEN),
+    )
+    .correlate(sessions)
+    .exists()
+)
+"""A question about the same session was asked before and is still open: it is answered first."""
+
+
+async def next_question(db: AsyncConnection, session_id: str) -> str | None:
+    """The question whose turn it is after another one about the same session has ended."""
+    return await db.scalar(_NEXT_QUESTION, {"the_session": session_id})
+
+
+_ended_question = sessions.alias("ended_question")
+_NEXT_QUESTION = (
+    sa.select(sessions.c.id)
+    .join(_ended_question, _ended_question.c.parent_id == sessions.c.parent_id)
+    .where(_ended_question.c.id == sa.bindparam("the_session"), sessions.c.status == "pending", ~WAITS_FOR_QUESTION)
+)
+
+
 async def questions_of(db: AsyncConnection, session_ids: Sequence[str]) -> list[Session]:
     """The follow-up questions about these sessions, in order."""
     question = sa.select(sessions).where(sessions.c.parent_id.in_([storable(one) for one in session_ids]))
