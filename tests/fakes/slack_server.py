@@ -26,6 +26,9 @@ class FakeSlack:
     loses_answers: bool = False
     """Posts, and answers with a status that says nothing about it."""
 
+    on_post: Callable[[], None] = lambda: None
+    """Called when a message is in its channel, before that is answered."""
+
     url: str = ""
 
     @asynccontextmanager
@@ -61,6 +64,7 @@ class FakeSlack:
         if thread and not any(one["ts"] == thread for one in self.messages):
             return JSONResponse({"ok": False, "error": "thread_not_found"})
         self.messages.append({**body, "ts": ts})
+        self.on_post()
         if self.loses_answers:
             return Response(status_code=502)
         return JSONResponse({"ok": True, "channel": body["channel"], "ts": ts, "message": {"ts": ts}})

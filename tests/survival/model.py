@@ -2,7 +2,8 @@
 
 A case asks for `--looks` results, one after the other, and concludes. So the number
 of a call follows from the conversation alone, whichever process asks. A case whose
-name ends with `e` also has something changed each time.
+name ends with `e` also has something changed each time. An agent that can ask others
+lets two of them look.
 """
 
 import argparse
@@ -49,7 +50,14 @@ def answering(log: Path, looks: int, slowest: float, seed: int) -> "FakeLLMServe
             return bad
         if not asks:
             return Reply(text="Most lines are routine; one pod cannot reach its database.", delay=delay)
-        if number < looks:
+        if any(tool["function"]["name"] == "ask_agent" for tool in body["tools"]) and number == 0:
+            tasks = [json.dumps({"agent": "helper", "task": f"Look at {case}, part {part}."}) for part in (1, 2)]
+            handed = [
+                {"id": f"ask-{part}", "type": "function", "function": {"name": "ask_agent", "arguments": task}}
+                for part, task in enumerate(tasks)
+            ]
+            return Reply(text="Others look.", tool_calls=tuple(handed), finish="tool_calls", delay=delay)
+        if number < looks and "ask_agent" not in text:
             arguments = json.dumps({"case": case, "number": number})
             function = {"name": "ops__look", "arguments": arguments}
             made = [{"id": f"call-{number}", "type": "function", "function": function}]

@@ -9,6 +9,8 @@ import anyio
 import pytest
 import yaml
 
+from tests.fakes.slack_server import FakeSlack
+from tests.fakes.smtp_server import FakeMailServer
 from tests.survival import scenarios
 from tests.survival.checker import check
 from tests.survival.cluster import cluster
@@ -65,6 +67,10 @@ async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path:
             f"{replica.address}/api/v1/sessions/{session}/chat", json={"question": f"Why {it.cases[session]}?"}
         )
         question = asked.json()["chat_id"]
+        asked = await it.http.post(
+            f"{replica.address}/api/v1/sessions/{session}/chat", json={"question": f"And why {it.cases[session]}?"}
+        )
+        assert asked.json()["status"] == "pending"
 
         async def shown(session_id: str) -> list[dict[str, Any]]:
             return list((await it.get(f"/api/v1/sessions/{session_id}/timeline")).json()["items"])
@@ -76,14 +82,16 @@ async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path:
         replica = it.start_again(replica)
         await replica.ready()
         await it.until(question, "completed")
+        await it.until(asked.json()["chat_id"], "completed")
         types = [one["event_type"] for one in await shown(question)]
         assert [types.count(one) for one in ("user_question", "llm_tool_call", "chat_response")] == [1, 3, 1]
-        (item,) = (await it.get(f"/api/v1/sessions/{session}/chat")).json()["items"]
+        item, second = (await it.get(f"/api/v1/sessions/{session}/chat")).json()["items"]
+        assert item["ended_at"] <= second["started_at"], "one after the other"
         assert item["answer"] == f"The cause of {it.cases[session]} was found after 3 looks."
         # A request that was on the wire is sent again; those that were stored are not.
         assert item["usage"]["model_calls"] <= 5
         events = (await it.get(f"/api/v1/sessions/{session}/events")).json()["items"]
-        news = [one["status"] for one in events if one["type"] == "chat.status"]
+        news = [one["status"] for one in events if one["type"] == "chat.status" and one["number"] == 1]
         assert news == ["pending", "in_progress", "completed"]
 
 
@@ -132,3 +140,97 @@ async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, 
         # Requests that were on the wire are sent again, one of each agent; those that were stored are not.
         lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
         assert sum(json.loads(line)["what"] == "model" for line in lines) <= 10
+
+
+@pytest.mark.timeout(600)
+async def test_sub_agents_and_messages_to_people_go_on_after_kill_9(url: str, tmp_path: Path) -> None:
+    """Killed when the first message is in its channel, while sub-agents work, and while the last message is sent."""
+    async with (
+        FakeSlack().listening() as slack,
+        FakeMailServer().listening() as mail,
+        cluster(tmp_path / "cluster", url, looks=3, slowest=0.3) as it,
+    ):
+        written = yaml.safe_load(it.config.read_text())
+        written |= {
+            "agents": {"boss": {"mcp_servers": [], "sub_agents": ["helper"]}, "helper": {"mcp_servers": ["ops"]}},
+            "chains": {"all": {"alert_types": ["default"], "stages": [{"name": "look", "agent": "boss"}]}},
+            "slack": {"token": slack.token, "channel": "C0000001", "api_url": slack.url},
+            "email": {
+                "host": "127.0.0.1",
+                "port": mail.port,
+                "security": "none",
+                "sender": "a@b.test",
+                "to": ["c@d.test"],
+            },
+        }
+        it.config.write_text(yaml.safe_dump(written))
+        killed = anyio.Event()
+
+        def kill() -> None:
+            if not killed.is_set():
+                it.kill(replica)
+                killed.set()
+
+        def lose(method: str, body: Any) -> str | None:
+            if method != "chat.postMessage" or killed.is_set():
+                return None
+            kill()
+            return "fatal_error"
+
+        async def restarted() -> Any:
+            again = it.start_again(replica)
+            await again.ready()
+            # Instead of waiting for the time that a try may take.
+            await it.change("update notifications set due_at = created_at")
+            return again
+
+        slack.on_post = kill
+        replica = it.start(0)
+        await replica.ready()
+        session = await it.submit()
+        assert session is not None
+        with anyio.fail_after(300):
+            await killed.wait()
+        replica = await restarted()
+
+        async def shown() -> list[dict[str, Any]]:
+            return list((await it.get(f"/api/v1/sessions/{session}/timeline")).json()["items"])
+
+        async def messages() -> dict[tuple[str, str], str]:
+            rows = await it.rows("select kind, target, status from notifications")
+            return {(kind, target.partition(":")[0]): status for kind, target, status in rows}
+
+        with anyio.fail_after(300):
+            while len({one["execution_id"] for one in await shown() if one["event_type"] == "llm_tool_call"}) < 2:
+                await anyio.sleep(0.02)
+            while (await messages())["start", "slack"] == "sending":
+                await anyio.sleep(0.05)
+        assert await messages() == {("start", "slack"): "sent"} and "conversations.history" in slack.asked
+        it.kill(replica)
+        killed = anyio.Event()
+        slack.trouble = lose
+        replica = await restarted()
+        with anyio.fail_after(300):
+            await killed.wait()
+        replica = await restarted()
+        with anyio.fail_after(300):
+            while set((await messages()).values()) & {"pending", "sending"}:
+                await anyio.sleep(0.05)
+        assert await messages() == {("start", "slack"): "sent", ("end", "slack"): "unknown", ("end", "email"): "sent"}
+        assert len(slack.messages) == 1 and len(mail.received) == 1, "found, or not sent again; or never begun"
+        ended = (await it.get(f"/api/v1/sessions/{session}")).json()
+        assert ended["status"] == "completed"
+        assert ended["id"] in mail.received[0][1].get_content() or ended["title"] in mail.received[0][1]["Subject"]
+        own, *others = ended["stages"][0]["executions"]
+        assert [(one["kind"], one["status"]) for one in others] == [("sub_agent", "completed")] * 2
+        events = await shown()
+        assert {one["status"] for one in events} == {"completed"}
+        (notice,) = [one for one in events if one["event_type"] == "notice"]
+        assert "not sent again" in notice["content"] and notice["metadata"]["reason"] == "it is not in the channel"
+        calls = [one["execution_id"] for one in events if one["event_type"] == "llm_tool_call"]
+        assert [calls.count(one["id"]) for one in (own, *others)] == [2, 3, 3]
+        # Requests that were on the wire are sent again, one of each sub-agent; those that were stored are not.
+        lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
+        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 2 + 2 * 4 + 2
+        looked = (tmp_path / "cluster" / "tools.log").read_text().splitlines()
+        assert len(looked) <= 2 * 3 + 2

@@ -100,11 +100,13 @@ class Notifications:
                 async with self.database.transaction() as db:
                     for session in new:
                         await rows.add_notifications(db, session, kind, self.targets(session.chain, kind), now=now)
-        async with self.database.transaction() as db:
-            claimed = await rows.claim_due(db, now=now, lease=self.lease)
         # One after the other, so that two messages with one fingerprint share a thread.
-        for one in claimed:
-            await self._deliver(http, one)
+        while claimed := await self._claim():
+            await self._deliver(http, claimed)
+
+    async def _claim(self) -> ClaimedNotification | None:
+        async with self.database.transaction() as db:
+            return await rows.claim_due(db, now=self.database.clock.now(), lease=self.lease)
 
     async def _deliver(self, http: httpx2.AsyncClient, claimed: ClaimedNotification) -> None:
         one = claimed.notification

@@ -99,34 +99,43 @@ async def add_notifications(
         await db.execute(events.insert(db, notifications).values(row).on_conflict_do_nothing())
 
 
-async def claim_due(
-    db: AsyncConnection, *, now: datetime, lease: timedelta, limit: int = 10
-) -> list[ClaimedNotification]:
-    """Take messages that are due, for at most `lease`. Of a session, the start comes before the end."""
+async def claim_due(db: AsyncConnection, *, now: datetime, lease: timedelta) -> ClaimedNotification | None:
+    """Take the oldest message that is due, for at most `lease`; None if there is none.
+
+    One at a time: of a message that was taken when its process died, nobody knows whether it was sent. Of a session,
+    the start comes before the end.
+    """
     question = (
         sa.select(notifications)
-        .where(notifications.c.status.in_(("pending", "sending")), notifications.c.due_at <= now)
+        .where(
+            notifications.c.status.in_(("pending", "sending")),
+            notifications.c.due_at <= now,
+            sa.or_(notifications.c.kind == "start", ~_HAS_OPEN_START),
+        )
         .order_by(notifications.c.created_at, notifications.c.id)
-        .limit(limit)
+        .limit(1)
         .with_for_update(skip_locked=True)
     )
-    claimed = []
-    for row in (await db.execute(question)).all():
-        if row.kind == "end" and await db.scalar(_BEFORE, {"the_session": row.session_id, "the_target": row.target}):
-            continue
-        change = sa.update(notifications).where(notifications.c.id == row.id)
-        await db.execute(change.values(status="sending", tries=row.tries + 1, due_at=now + lease))
-        found = Notification(**{**{name: getattr(row, name) for name in _NAMES}, "tries": row.tries + 1})
-        session = await session_rows.find(db, row.session_id)
-        claimed.append(ClaimedNotification(found, session, interrupted=row.status == "sending"))
-    return claimed
+    row = (await db.execute(question)).one_or_none()
+    if row is None:
+        return None
+    await db.execute(_one(row.id).values(status="sending", tries=row.tries + 1, due_at=now + lease))
+    found = Notification(**{**{name: getattr(row, name) for name in _NAMES}, "tries": row.tries + 1})
+    session = await session_rows.find(db, row.session_id)
+    return ClaimedNotification(found, session, interrupted=row.status == "sending")
 
 
-_BEFORE = sa.select(1).where(
-    notifications.c.session_id == sa.bindparam("the_session"),
-    notifications.c.target == sa.bindparam("the_target"),
-    notifications.c.kind == "start",
-    notifications.c.status.in_(("pending", "sending")),
+_start = notifications.alias("start")
+_HAS_OPEN_START = (
+    sa.select(1)
+    .where(
+        _start.c.session_id == notifications.c.session_id,
+        _start.c.target == notifications.c.target,
+        _start.c.kind == "start",
+        _start.c.status.in_(("pending", "sending")),
+    )
+    .correlate(notifications)
+    .exists()
 )
 
 
