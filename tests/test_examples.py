@@ -1,5 +1,6 @@
 """The code in README and docs runs, and so does the demonstration of `make demo-kill`. (`make demo`: test_cli.py.)"""
 
+import doctest
 import hashlib
 import hmac
 import os
@@ -14,20 +15,18 @@ from typing import Any
 
 import pytest
 
+import tersely
+from tests.docs.blocks import blocks, pages
 from tests.fakes.researching import Servers, listening
 from tests.fakes.web.pages import draw_web
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/how-to/pipelines.md", "docs/how-to/investigations.md")
 TEXT = "".join(f"pod web-{number} Running 0 restarts\n" for number in range(2_000)) + "pod web-7 CrashLoopBackOff\n"
 
 
 def examples(page: str) -> list[str]:
-    """The Python blocks of a page: fenced, or indented and beginning with an import of ours."""
-    text = (ROOT / page).read_text("utf-8")
-    fenced = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    indented = re.findall(r"^(    from tersely import .*\n(?:    .*\n)*)", text, re.MULTILINE)
-    return [*fenced, *map(textwrap.dedent, indented)]
+    """The Python blocks of a page; those with a title are files of a tutorial, which tests/docs plays."""
+    return [block.text for block in blocks(page) if block.language == "python" and not block.title]
 
 
 async def run(code: str, **names: Any) -> dict[str, Any]:
@@ -38,13 +37,24 @@ async def run(code: str, **names: Any) -> dict[str, Any]:
     return {**names, **(await space["example"]())}
 
 
-def test_every_page_with_python_is_run_here() -> None:
-    """Blocks with a title are files of a tutorial, which tests/test_docs.py plays."""
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-    found = {page.relative_to(ROOT).as_posix() for page in pages if "```python\n" in page.read_text("utf-8")}
-    # Beside the tests of what it shows: tests/integrations.
-    found.discard("docs/how-to/frameworks.md")
-    assert found <= set(PAGES) and all(examples(page) for page in PAGES)
+@pytest.mark.parametrize("page", [page for page in pages() if examples(page)])
+async def test_the_python_of_a_page_runs(page: str) -> None:
+    """One block after the other, as a reader would; `text` is what they have at hand."""
+    names: dict[str, Any] = {"text": TEXT}
+    for code in examples(page):
+        names = await run(code, **names)
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if any(block.language == "pycon" for block in blocks(page))])
+def test_what_python_answers_in_a_page_is_its_answer(page: str) -> None:
+    """The last part of a mask depends on a random key."""
+    names = {name: getattr(tersely, name) for name in tersely.__all__}
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS)
+    for block in blocks(page):
+        if block.language == "pycon":
+            text = re.sub(r"(\[MASKED:\w+:)[0-9a-f]{12}\]", r"\1...]", block.text)
+            test = doctest.DocTestParser().get_doctest(text, names, str(block), page, block.line)
+            assert not runner.run(test).failed, block
 
 
 async def test_the_library_example_of_the_readme_runs() -> None:
