@@ -12,10 +12,10 @@ import anyio
 import pytest
 from fastmcp import Client, FastMCP
 
+from tersely.servers.bearer_tokens import BearerTokens
 from tersely.servers.gateway import reload as module
 from tersely.servers.gateway.reload import reloading
 from tersely.servers.gateway.web import token_digests
-from tersely.servers.bearer_tokens import BearerTokens
 from tersely.settings.files import read_servers
 from tersely.settings.model import Settings
 from tests.fakes.gateways import gateway, text_of
