@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tersely.coding.capture import ERR, MOST_HEAD, MOST_TAIL, OUT, Capture
+from tersely.coding.capture import ERR, MOST_TAIL, OUT, Capture, CapturedText
 from tersely.coding.run import RunOptions, UsageProblem, needs_terminal, parse_run
 from tersely.text.tokens import O200K
 
@@ -167,27 +167,61 @@ def test_a_terminal_program_gets_the_terminal(tmp_path: Path, monkeypatch: pytes
 
 def test_the_capture_is_bounded_and_says_what_is_missing(tmp_path: Path) -> None:
     capture = Capture(str(tmp_path))
+    capture.most_spooled = 24_000_000
     block = b"x" * 99 + b"\n"
     for _ in range(600):
         capture.add(OUT, block * 1000)
         capture.add(ERR, b"e\n")
     assert not list(tmp_path.iterdir()), "the file has no name"
     total, dropped = 600 * 100_002, capture.dropped
-    pieces = capture.take()
+    assert capture.size_of(OUT) + capture.size_of(ERR) == capture.size == total - dropped
     ours = f"({dropped} bytes of the output are missing here)\n".encode()
-    assert sum(len(data) for _, data in pieces) == total - dropped + len(ours) <= MOST_HEAD + MOST_TAIL + 100
+    whole = CapturedText(capture, OUT)
+    whole.read(7)
+    whole.seek(0)
+    assert (whole.read(150), len(whole.read())) == (block + b"x" * 50, capture.size_of(OUT) + len(ours) - 150)
+    pieces = capture.take()
+    assert sum(len(data) for _, data in pieces) == total - dropped + len(ours) <= 24_000_000 + MOST_TAIL + 100
     assert pieces[:4] == [(OUT, block * 1000), (ERR, b"e\n"), (OUT, block * 1000), (ERR, b"e\n")]
     assert pieces[-1] == (ERR, b"e\n")
 
 
-def test_the_note_says_how_much_of_a_very_long_output_was_not_kept(tmp_path: Path) -> None:
-    size = 40_000_000
-    done = tersely("run", "-c", f"yes 'the same line' | head -c {size}", data=tmp_path)
-    missing = re.search(r"([\d,]+) bytes in its middle were neither read nor kept", done.stdout)
-    assert missing and size - int(missing[1].replace(",", "")) <= MOST_HEAD + MOST_TAIL
-    mark = f"({missing[1].replace(',', '')} bytes of the output are missing here)"
-    found = tersely("read", handle_in(done.stdout), "--grep", "are missing here", data=tmp_path)
-    assert mark in done.stdout and mark in found.stdout
+LIMITED = """
+import sys, tersely.text.spooled as spooled
+spooled.MOST_AT_ONCE, spooled.MOST_SPOOLED = 400_000, 4_000_000
+spooled.SpooledText.parts.__defaults__ = (150_000,)
+from tersely.launch import launch
+launch()
+"""
+"""`tersely` that reads in parts what other texts are read whole, so that the test needs no hundreds of megabytes."""
+
+
+@pytest.mark.parametrize("limit", ["none", "disk", "size"])
+def test_a_very_large_output_is_read_and_kept_whole_as_far_as_there_is_room(tmp_path: Path, limit: str) -> None:
+    count = 100_000 if limit == "size" else 30_000
+    script = (
+        f"BEGIN {{ for (i = 1; i <= {count}; i++) {{"
+        ' print "2026-11-16T07:00:00Z INFO request " i " served by shop-" i % 7;'
+        f' if (i == 15000) print "2026-11-16T07:00:01Z ERROR payments-db refused, password={SECRET}" }}'
+        ' print "gave up" > "/dev/stderr"; exit 3 }'
+    )
+    limiting = "ulimit -f 1800; " if limit == "disk" else ""
+    command = ["/bin/sh", "-c", f'{limiting}exec "$@"', "sh", sys.executable, "-c", LIMITED, "run", "--", "awk", script]
+    env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(command, **output, text=True, env=env, check=False, timeout=120)
+    assert done.returncode == 3 and "Failed with exit code 3." in done.stdout
+    assert O200K.count(done.stdout.rstrip("\n")) <= 1000 and SECRET not in done.stdout
+    assert "\ngave up\n" in done.stdout, "the end of a failed command"
+    missing = re.search(r"([\d,]+) bytes of it were neither read nor kept", done.stdout)
+    kept = tersely("read", handle_in(done.stdout), data=tmp_path).stdout
+    if limit == "none":
+        assert not missing and "30002 lines" in done.stdout and "ERROR 1" in done.stdout
+        assert "ERROR payments-db refused, password=[MASKED:" in done.stdout
+        assert kept.count("\n") == 30_002 and "ERROR payments-db refused" in kept.splitlines()[15_000]
+    else:
+        assert missing, "what is not read is said"
+        assert f"({missing[1].replace(',', '')} bytes of the output are missing here)" in kept
 
 
 def test_wrong_words_are_refused_with_a_sentence() -> None:

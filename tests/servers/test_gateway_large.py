@@ -32,7 +32,7 @@ def log(lines: int) -> str:
 async def test_a_result_over_the_limit_is_condensed_in_parts_that_can_be_read_back(
     way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(large_results, "_PART_BYTES", 200_000)
+    monkeypatch.setattr(large_results, "PART_BYTES", 200_000)
     text, server = log(9_000), FastMCP("large")
 
     @server.tool

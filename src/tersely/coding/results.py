@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tersely.pipeline.one_shot import OneShot, process_once
@@ -91,6 +91,42 @@ class ResultShortener:
             note=note,
             shows_end=shows_end,
         )
+
+    def process_large(
+        self,
+        parts: Iterable[str],
+        *,
+        tool: str,
+        arguments: Any,
+        call: str,
+        looking_for: str,
+        note: "Callable[[], NoteWriter]",
+        budget: int,
+        shows_end: bool,
+    ) -> OneShot:
+        """Run a text that is too large for memory through the pipeline; the arguments are those of `process`.
+
+        Raises:
+            MaskingFailed: The text must not be used.
+            OSError: There is no room to keep it, which is needed to read it.
+        """
+        from tersely.pipeline.admit import admit_arguments
+        from tersely.pipeline.large import process_large
+
+        kept = self.spool.begin(tool=tool, arguments=admit_arguments(arguments, self.masker()))
+        try:
+            return process_large(
+                parts,
+                kept,
+                masker=self.masker,
+                budget=budget,
+                looking_for=looking_for,
+                call=call,
+                note=note,
+                shows_end=shows_end,
+            )
+        finally:
+            kept.close()
 
     def count(self, door: str, tool: str, shown: OneShot, **more: Any) -> None:
         """Add one result to the statistics; what was not condensed counts as a call only."""

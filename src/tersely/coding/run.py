@@ -9,17 +9,18 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from errno import ENOENT
 from types import FrameType
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from tersely.coding.capture import ERR, OUT, Capture, Piece
+from tersely.coding.capture import ERR, OUT, Capture, CapturedText, Piece
 from tersely.coding.results import BUDGET, THRESHOLD, ResultShortener, complain, write_all
 from tersely.masking.masked import NOTHING
 from tersely.pipeline.one_shot import BYTES_PER_TOKEN, OneShot
 from tersely.settings.folders import temporary_folder
+from tersely.text.spooled import MOST_AT_ONCE, SpooledText
 
 if TYPE_CHECKING:
     from tersely.pipeline.core import NoteWriter
@@ -482,66 +483,87 @@ class _CommandRun:
         if self.draws:
             write_all(2, b"\r\x1b[K")
         self.dropped = self.capture.dropped
-        pieces = self.capture.take()
         try:
-            shown = self._shortened(pieces)
+            shown: Iterable[Piece] = self._shortened()
         except Exception as problem:  # noqa: BLE001
             # Broad, because no error of ours may cost the caller its output.
             self.shortener.log("run", problem)
-            shown = pieces
+            shown = self.capture.pieces()
         for stream, data in shown:
             write_all(1 + stream, data)
+        self.capture.clear()
 
-    def _shortened(self, pieces: list[Piece]) -> list[Piece]:
+    def _shortened(self) -> Iterable[Piece]:
         """What to write: the pieces as they are, or one text for each stream; one for both if they have one reader."""
         budget, threshold = self.options.budget, self.options.threshold
-        whole = [b"".join(data for stream, data in pieces if self.same_target or stream == one) for one in (OUT, ERR)]
-        if self.same_target:
-            whole[ERR] = b""
-        larger = ERR if len(whole[ERR]) > len(whole[OUT]) else OUT
-        other = whole[1 - larger]
-        results: list[OneShot | None] = [None, None]
-        is_large = len(other) > 0 and sum(map(len, whole)) > threshold * BYTES_PER_TOKEN
+        streams = (None,) if self.same_target else (OUT, ERR)
+        sizes = [self.capture.size_of(stream) for stream in streams]
+        larger = ERR if len(sizes) > 1 and sizes[ERR] > sizes[OUT] else OUT
+        is_large = min(sizes) > 0 and len(sizes) > 1 and sum(sizes) > threshold * BYTES_PER_TOKEN
         share = budget // 3 if is_large else 0
-        results[larger] = self._processed(whole[larger], threshold, budget - share)
-        if other:
-            results[1 - larger] = self._processed(other, share or threshold, share or budget)
+        results: list[OneShot | None] = [None for _ in streams]
+        results[larger] = self._processed(streams[larger], threshold, budget - share)
+        if len(sizes) > 1 and sizes[1 - larger]:
+            results[1 - larger] = self._processed(streams[1 - larger], share or threshold, share or budget)
         self._count(results)
         if all(one is None for one in results):
-            return pieces
+            return self.capture.pieces()
         shown: list[Piece] = []
-        for stream, result in enumerate(results):
+        for at, result in enumerate(results):
             if result is None:
-                shown.append((stream, whole[stream]))
+                shown += self.capture.pieces(streams[at])
             else:
                 text = result.text.encode("utf-8", "replace")
-                shown.append((stream, text + b"\n" if result.condensed else text))
+                shown.append((at, text + b"\n" if result.condensed else text))
         return shown
 
-    def _processed(self, data: bytes, threshold: int, budget: int) -> OneShot | None:
-        """The output of one stream after the pipeline; None if it passes unchanged."""
+    def _processed(self, stream: int | None, threshold: int, budget: int) -> OneShot | None:
+        """The output of one stream, or of both for None, after the pipeline; None if it passes unchanged."""
+        call: dict[str, Any] = {
+            "tool": os.path.basename(self.options.command[0]),  # noqa: PTH119
+            "arguments": {"command": list(self.options.command)},
+            "call": " ".join(self.options.command),
+            "looking_for": self.options.looking_for,
+            "note": self._note,
+            "budget": budget,
+            "shows_end": self.status != 0,
+        }
+        size = self.capture.size_of(stream)
         try:
-            text = data.decode("utf-8")
-        except UnicodeDecodeError:
-            from tersely.errors import InputError
-            from tersely.text.decoding import decoded
-
-            try:
-                text = decoded(data)
-            except InputError:  # It is binary.
-                return None
-        result = self.shortener.process(
-            text,
-            tool=os.path.basename(self.options.command[0]),  # noqa: PTH119
-            arguments={"command": list(self.options.command)},
-            call=" ".join(self.options.command),
-            looking_for=self.options.looking_for,
-            note=self._note,
-            threshold=threshold,
-            budget=budget,
-            shows_end=self.status != 0,
-        )
+            if size > MOST_AT_ONCE and (result := self._processed_in_parts(stream, size, call)):
+                return result
+            text = _decoded(b"".join(piece for _, piece in self.capture.pieces(stream)))
+        except UnicodeError:
+            return None
+        result = self.shortener.process(text, threshold=threshold, **call)
         return None if result.text == text else result
+
+    def _processed_in_parts(self, stream: int | None, size: int, call: dict[str, Any]) -> OneShot | None:
+        """A large output after the pipeline; None if only so much of it can be read as memory holds."""
+        if not self.received:  # Else there is no time.
+            text = SpooledText(CapturedText(self.capture, stream), size, _decoded)
+            try:
+                return self.shortener.process_large(self._until_stopped(text), **call)
+            except OSError as problem:  # There is no room on a disk.
+                self.shortener.log("run", problem)
+        self.capture.leave_middle_out()
+        self.dropped = self.capture.dropped
+        return None
+
+    def _until_stopped(self, text: SpooledText) -> Iterator[str]:
+        """The parts of a large output, as far as they can be read before a signal."""
+        read = 0
+        for part in text.parts():
+            if self.received:
+                self.dropped += text.size - read
+                yield f"({text.size - read} bytes of the output are missing here)\n"
+                return
+            read += len(part.encode("utf-8", "replace"))
+            yield part
+            if self.draws:
+                write_all(2, f"\r  read {read * 100 // text.size} % …".encode())
+        if self.draws:
+            write_all(2, b"\r\x1b[K")
 
     def _count(self, results: list[OneShot | None]) -> None:
         done = [one for one in results if one]
@@ -561,7 +583,7 @@ class _CommandRun:
     def _missing(self) -> str:
         if not self.dropped:
             return ""
-        return f"{self.dropped:,} bytes in its middle were neither read nor kept; write it to a file to search them."
+        return f"{self.dropped:,} bytes of it were neither read nor kept; write it to a file to search them."
 
     def _ending(self) -> str:
         if self.timed_out:
@@ -585,6 +607,23 @@ class _CommandRun:
         if os.WIFSIGNALED(self.status):
             _end_by(os.WTERMSIG(self.status))
         return os.WEXITSTATUS(self.status)
+
+
+def _decoded(data: bytes) -> str:
+    """
+    Raises:
+        UnicodeError: The data is binary.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        from tersely.errors import InputError
+        from tersely.text.decoding import decoded
+
+        try:
+            return decoded(data)
+        except InputError as problem:
+            raise UnicodeError from problem
 
 
 def _end_by(number: int) -> NoReturn:

@@ -45,6 +45,14 @@ from tersely.condensing.lexicon import (
 ARGUMENTS = "\nArguments of the call: "
 """Separates a question from the values of the call's arguments."""
 
+
+def focus_of(looking_for: str, call: str) -> str:
+    """The focus of a result: what the caller wants to know, and the words of the call, which count less."""
+    if looking_for and call:
+        return f"{looking_for[:2000]}{ARGUMENTS}{call[:500]}"
+    return looking_for[:2000] or call[:500]
+
+
 TermKind = Literal["phrase", "identifier", "word", "part", "near", "synonym"]
 
 _WEIGHTS: dict[TermKind, float] = {

@@ -6,11 +6,12 @@ repeated line never fills the room.
 """
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from tersely.condensing.account import FOLDED, PARTIAL, SHOWN, Account, LineClasses, Runs, source_lines
 from tersely.condensing.budget import Condensed
-from tersely.condensing.structural import condense_structurally
+from tersely.condensing.structural import condense_sections, condense_structurally
 from tersely.condensing.summarize.fold import HEADER, fold
 from tersely.text.tokens import O200K
 
@@ -61,26 +62,47 @@ def condense_with_end(text: str, budget: int, focus: str = "") -> Condensed:
     """Condense by structure to `budget` tokens with the last lines shown: there a command says why it failed."""
     outline = condense_structurally(text, budget, focus)
     lines = source_lines(text)
-    while lines and not lines[-1].strip():
-        lines.pop()
-    room = min(END_TOKENS, budget // 3)
-    last = min(END_LINES, _fitting(lines[::-1], room))
-    if last == 0:
-        # One line is longer than the room; its end is where the reason is.
+    first, last = _end_of(lines, budget)
+    if not _hides(outline, lines, first, last):
         return outline
-    first = len(lines) - last + 1
-    hidden = (*outline.account.lost, *outline.account.partial)
-    if not any(
+    room = budget - O200K.count(_verbatim(lines, first, last)) - 2
+    return _with_excerpt(condense_structurally(text, room, focus), lines, first, last)
+
+
+def condense_sections_with_end(texts: Iterable[str], lines: Sequence[str], budget: int, focus: str = "") -> Condensed:
+    """As `condense_with_end`, for a text that is too large for memory; it is read once, with room for its end."""
+    reserve = min(END_TOKENS, budget // 3) + _LABELS
+    outline = condense_sections(texts, lines, budget - reserve, focus)
+    first, last = _end_of(lines, budget)
+    return _with_excerpt(outline, lines, first, last) if _hides(outline, lines, first, last) else outline
+
+
+def _end_of(lines: Sequence[str], budget: int) -> tuple[int, int]:
+    """The numbers of the last lines that are shown; none if the last one is too long."""
+    last = len(lines)
+    while last and not lines[last - 1].strip():
+        last -= 1
+    ending = [lines[at - 1] for at in range(last, max(0, last - END_LINES), -1)]
+    return last - _fitting(ending, min(END_TOKENS, budget // 3)) + 1, last
+
+
+def _hides(outline: Condensed, lines: Sequence[str], first: int, last: int) -> bool:
+    """Whether an outline does not show these lines whole; rules between them do not count."""
+    return any(
         lines[at - 1].strip() and not _RULE.search(lines[at - 1])
-        for start, end in hidden
-        for at in range(max(start, first), min(end, len(lines)) + 1)
-    ):
-        return outline
-    excerpt = "\n".join([f"[lines {first}–{len(lines)}, verbatim:]", *lines[first - 1 :]])
-    outline = condense_structurally(text, budget - O200K.count(excerpt) - 2, focus)
+        for start, end in (*outline.account.lost, *outline.account.partial)
+        for at in range(max(start, first), min(end, last) + 1)
+    )
+
+
+def _verbatim(lines: Sequence[str], first: int, last: int) -> str:
+    return "\n".join([f"[lines {first}–{last}, verbatim:]", *(lines[at - 1] for at in range(first, last + 1))])
+
+
+def _with_excerpt(outline: Condensed, lines: Sequence[str], first: int, last: int) -> Condensed:
     body = outline.text.removesuffix(outline.closing).rstrip("\n") if outline.closing else outline.text
-    whole = f"{body}\n{excerpt}"
-    account = _with_shown(outline.account, source_lines(text), ((first, len(lines)),))
+    whole = f"{body}\n{_verbatim(lines, first, last)}"
+    account = _with_shown(outline.account, lines, ((first, last),))
     return replace(
         outline, text=whole, tokens_after=O200K.count(whole), closing="", account=account, lost=account.summary()
     )
@@ -142,7 +164,7 @@ def _fitting(lines: list[str], room: int) -> int:
     return len(lines)
 
 
-def _with_shown(account: Account, lines: list[str], shown: Runs) -> Account:
+def _with_shown(account: Account, lines: Sequence[str], shown: Runs) -> Account:
     classes = LineClasses(lines)
     for runs, kind in ((account.shown, SHOWN), (account.partial, PARTIAL), (account.folded, FOLDED), (shown, SHOWN)):
         for start, end in runs:

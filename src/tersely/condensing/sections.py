@@ -12,7 +12,7 @@ in the head.
 import gc
 import re
 from array import array
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -61,35 +61,52 @@ class _Section:
 
 
 def read_in_sections(
-    text: str, focus: Focus, budget: int, tokenizer: Tokenizer, size: int
+    texts: Iterable[str], kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Reading, Packed | None]:
-    """Return sections of about `size` characters as one reading, and how it is packed if they stand side by side."""
-    kind = kind_of(text)
-    header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
+    """Return the sections of a text as one reading, and how it is packed if they stand side by side.
+
+    Args:
+        kind: That of the whole text; if empty, that of the first section.
+    """
     total = TotalsSum()
     sections: list[_Section] = []
-    before = start = 0
-    while start < len(text):
-        end = _section_end(text, start, size)
+    header = previous = ""
+    before = 0
+    following = iter(texts)
+    text = next(following, "")
+    while text:
+        after = next(following, "")
+        if not sections:
+            kind = kind or kind_of(text)
+            header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
         with collecting_later():
-            above = header if start else ""
-            if kind == "json" and text[max(0, start - 3) : start].rstrip().endswith("},"):
+            above = header if sections else ""
+            if kind == "json" and previous.rstrip().endswith("},"):
                 above = "["  # The records of a list go on.
-            section = _section(text[start:end], before, above, kind, focus, budget, tokenizer)
-            is_whole = end == len(text) or text[end - 1] == "\n"  # Else its last line is counted twice.
+            section = _section(text, before, above, kind, focus, budget, tokenizer)
+            is_whole = not after or text[-1] == "\n"  # Else its last line is counted twice.
             total.add(section.totals if is_whole else None, section.line)
             section.totals = None
             sections.append(section)
             if not any(unit.rows and unit.first == 1 for unit in section.reading.units):
                 header = ""  # The first line is a row like the others.
             gc.collect(0)  # What the readers leave behind in cycles; it would stay until the end.
-        before += text.count("\n", start, end)
-        start = end
+        before += text.count("\n")
+        previous, text = text[-3:], after
     head = total.totals(focus)
     if head is not None and total.alike and all(map(_adds_up, sections)):
         return _Merged(total).reading(kind, [section.reading for section in sections], head, focus), None
     lines = head.head(focus) if head is not None else ""
     return _side_by_side(kind, sections, lines, focus, budget, tokenizer)
+
+
+def sections_of(text: str, size: int) -> Iterator[str]:
+    """Yield sections of about `size` characters."""
+    start = 0
+    while start < len(text):
+        end = _section_end(text, start, size)
+        yield text[start:end]
+        start = end
 
 
 @contextmanager

@@ -9,15 +9,16 @@ functions, no event loop, no model: call it in a thread when the text is large.
 
 import heapq
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from tersely.condensing.account import Account, Lost, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.detect import reader_of
+from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
-from tersely.condensing.sections import SECTION, collecting_later, read_in_sections
+from tersely.condensing.sections import SECTION, collecting_later, read_in_sections, sections_of
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import Packed, Reading, Unit, pack
 from tersely.errors import InputError
@@ -94,12 +95,58 @@ def _condensed(
     clean = cleaned(text)
     size = section or _section_size(clean)
     if size:
-        reading, packed = read_in_sections(clean, question, budget - _reserved(budget), tokenizer, size)
-        packed, account, closing = _packed(reading, source_lines(clean), budget, tokenizer, question, packed)
-        return packed, account, reading.kind, closing
+        return _packed_sections(
+            sections_of(clean, size), kind_of(clean), source_lines(clean), budget, question, tokenizer
+        )
     with collecting_later():
         reading = read_any(clean, question, budget)
         return _packed_reading(reading, clean, question, budget, tokenizer)
+
+
+def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, focus: str = "") -> Condensed:
+    """Condense a text that is too large for memory to at most `budget` tokens.
+
+    Args:
+        texts: The text in parts, cut at line ends where it has lines; read one at a time.
+        lines: The lines of the text, complete when all parts are read.
+    """
+    counted: list[Future[int]] = []
+
+    def sections() -> Iterator[str]:
+        for text in texts:
+            text = _whole_characters(text)
+            counted.append(counting.submit(O200K.count, text))
+            yield cleaned(text)
+
+    with ThreadPoolExecutor(max_workers=1) as counting:
+        packed, account, kind, closing = _packed_sections(
+            sections(), "", lines, budget, Focus.parse(focus), LineTokenizer.of(O200K), refills=False
+        )
+    return Condensed(
+        text=packed.text,
+        status="structural",
+        tokens_before=sum(one.result() for one in counted),
+        tokens_after=packed.tokens,
+        lost=account.summary(),
+        account=account,
+        closing=closing,
+        kind=kind,
+    )
+
+
+def _packed_sections(
+    texts: Iterable[str],
+    kind: str,
+    lines: Sequence[str],
+    budget: int,
+    question: Focus,
+    tokenizer: Tokenizer,
+    *,
+    refills: bool = True,
+) -> tuple[Packed, Account, str, str]:
+    reading, packed = read_in_sections(texts, kind, question, budget - _reserved(budget), tokenizer)
+    packed, account, closing = _packed(reading, lines, budget, tokenizer, question, packed, refills=refills)
+    return packed, account, reading.kind, closing
 
 
 def _packed_reading(
@@ -161,14 +208,21 @@ def _reserved(budget: int) -> int:
 
 
 def _packed(
-    reading: Reading, lines: list[str], budget: int, tokenizer: Tokenizer, focus: Focus, already: Packed | None = None
+    reading: Reading,
+    lines: Sequence[str],
+    budget: int,
+    tokenizer: Tokenizer,
+    focus: Focus,
+    already: Packed | None = None,
+    *,
+    refills: bool = True,
 ) -> tuple[Packed, Account, str]:
     """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
     reserve = _reserved(budget)
     packed = already or pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
     spare = already is None and packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
-    if spare and account.lost and (reader_of(reading.kind).refilled or prose.wants_facts(focus)):
+    if refills and spare and account.lost and (reader_of(reading.kind).refilled or prose.wants_facts(focus)):
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)
@@ -187,7 +241,9 @@ def _packed(
     return packed, account, ""
 
 
-def _with_lost_lines(reading: Reading, account: Account, lines: list[str], budget: int, focus: Focus) -> Reading | None:
+def _with_lost_lines(
+    reading: Reading, account: Account, lines: Sequence[str], budget: int, focus: Focus
+) -> Reading | None:
     """Add the lost lines to a reading that has too little to say, best first; they only fill what is left."""
     numbers = [at for first, last in account.lost for at in range(first, last + 1) if lines[at - 1].strip()]
     firsts: dict[str, int] = {}

@@ -23,12 +23,11 @@ from pydantic import (
 
 from tersely.condensing.options import SummarizationOptions
 from tersely.masking.options import MaskingOptions
+from tersely.text.spooled import MOST_AT_ONCE, MOST_SPOOLED
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
 )
-
-MEGABYTE = 2**20
 
 Transport = Literal["stdio", "http", "sse", "history"]
 InterruptedCalls = Literal["ask", "repeat", "skip"]
@@ -310,11 +309,11 @@ class ServerOptions(BaseModel):
     `skip` does not allow it again.
     """
 
-    max_result_bytes: int = Field(default=32 * MEGABYTE, ge=1024, le=2**40)
+    max_result_bytes: int = Field(default=MOST_AT_ONCE, ge=1024, le=2**40)
     """Maximum size of a result in bytes that is processed as a whole. Larger results are refused while they are read,
     or processed in parts by the gateway."""
 
-    max_spooled_bytes: int = Field(default=256 * MEGABYTE, ge=0, le=2**40)
+    max_spooled_bytes: int = Field(default=MOST_SPOOLED, ge=0, le=2**40)
     """Maximum size of a result in bytes that the gateway condenses in parts, in bounded memory; its text is in a
     temporary file meanwhile. With less than `max_result_bytes`, no result is."""
 

@@ -84,7 +84,7 @@ def process_once(
     admitted = admit_once(text, masker)
     if is_small(admitted, threshold):
         return OneShot(admitted)
-    from tersely.condensing.focus import ARGUMENTS
+    from tersely.condensing.focus import focus_of
     from tersely.condensing.room import condense_with_end
     from tersely.condensing.structural import condense_within
     from tersely.pipeline import core
@@ -96,10 +96,7 @@ def process_once(
     handle = keep(admitted, tokens)
     writer = note()
     target = core.target_for(budget, writer.reserve(handle, tokens, budget))
-    if callable(looking_for):
-        looking_for = looking_for()
-    focus = f"{looking_for[:2000]}{ARGUMENTS}{call[:500]}" if looking_for and call else looking_for[:2000] or call[:500]
-    focus = admit_once(focus, masker)
+    focus = admit_once(focus_of(looking_for() if callable(looking_for) else looking_for, call), masker)
     condensed = (condense_with_end if shows_end else condense_within)(admitted, target, focus)
     noted = core.with_note(condensed, writer, handle, tokens, budget)
     return OneShot(assume_masked(noted.text), handle, tokens, noted.tokens_after, condensed=True)

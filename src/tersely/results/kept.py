@@ -8,6 +8,7 @@ The caller decides what is kept and when it is condensed; `store.results` decide
 how it is stored.
 """
 
+import codecs
 import logging
 import re
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from tersely.masking.masked import NOTHING, Masked, from_store
 from tersely.results.spool import ResultSpool, SpooledResult, user_scope
 from tersely.store import results
 from tersely.store.database import Database
-from tersely.store.packing import PackedText, pack, storable, unpack
+from tersely.store.packing import FRAME_BYTES, PackedText, pack, pack_frames, storable, unpack
 from tersely.store.results import KeptResult, Kind, Origin
 from tersely.text.tokens import O200K
 
@@ -184,7 +185,7 @@ class KeptResults:
                 arguments=header.get("arguments"),
                 called_at=called_at,
             )
-            packed = await run_in_thread(_packed_text, from_store(spooled.text))
+            packed = await run_in_thread(_packed_file, spooled)
             async with self.database.transaction(heavy=len(packed.data) > HEAVY_BYTES) as db:
                 await results.keep(
                     db,
@@ -200,7 +201,7 @@ class KeptResults:
                     retention=self.retention,
                     handle=str(header["handle"]),
                 )
-        except (KeyError, TypeError, ValueError, OverflowError) as problem:
+        except (KeyError, TypeError, ValueError, OverflowError, OSError) as problem:
             logger.warning("spooled_result_unreadable", extra={"problem": type(problem).__name__})
             return False
         self.spool.drop(spooled)
@@ -315,6 +316,12 @@ class KeptResults:
 
 def _packed_text(text: str) -> PackedText:
     return pack(storable(text).encode())
+
+
+def _packed_file(spooled: SpooledResult) -> PackedText:
+    """Pack a spooled text in bounded memory."""
+    decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+    return pack_frames(storable(decode(block)).encode() for block in spooled.blocks(FRAME_BYTES))
 
 
 def _masked(raw: bytes) -> Masked:

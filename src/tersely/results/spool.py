@@ -35,14 +35,86 @@ def user_scope() -> str:
 
 
 class SpooledResult:
-    """One file of the spool: what is known about the result, and its text."""
+    """One file of the spool: what is known about the result, and where its text begins."""
 
-    __slots__ = ("header", "path", "text")
+    __slots__ = ("header", "path", "start")
 
-    def __init__(self, path: str, header: dict[str, Any], text: str) -> None:
+    def __init__(self, path: str, header: dict[str, Any], start: int) -> None:
         self.path = path
         self.header = header
-        self.text = text
+        self.start = start
+
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """The text in blocks of this size, as UTF-8.
+
+        Raises:
+            OSError: The file is gone.
+        """
+        with open(self.path, "rb") as file:  # noqa: PTH123
+            file.seek(self.start)
+            while block := file.read(size):
+                yield block
+
+
+class LargeResult:
+    """A result that is being written to the spool part by part; nothing of it can be found before `finish`.
+
+    Args:
+        path: Its file.
+
+    Raises:
+        OSError: The file cannot be made.
+    """
+
+    def __init__(self, spool: "ResultSpool", path: str, handle: str, header: Mapping[str, Any]) -> None:
+        self.handle = handle
+        self.size = 0
+        """Bytes written."""
+        self._spool = spool
+        self._path = path
+        self._header = {"handle": handle, "scope": user_scope(), "at": time.time(), **header}
+        # The number of tokens is known only at the end, so its room is reserved.
+        self._room = len(json.dumps(self._header)) + 40
+        self.file = os.open(f"{path}.new", os.O_RDWR | os.O_CREAT | os.O_EXCL, _READABLE_BY_OWNER)
+        """Can be read until `close`."""
+        self._write(b" " * self._room + b"\n")
+
+    @property
+    def start(self) -> int:
+        """Where the text begins in the file."""
+        return self._room + 1
+
+    def add(self, text: "Masked") -> bytes:
+        """Write the next part, and return what was written.
+
+        Raises:
+            OSError: There is no room.
+        """
+        data = text.encode("utf-8", "replace")
+        self._write(data)
+        self.size += len(data)
+        return data
+
+    def finish(self, tokens: int) -> str:
+        """Let the result be found; returns its handle.
+
+        Raises:
+            OSError: The file cannot be renamed.
+        """
+        os.pwrite(self.file, json.dumps({**self._header, "tokens": tokens}).ljust(self._room).encode(), 0)
+        os.replace(f"{self._path}.new", self._path)  # noqa: PTH105
+        self._spool.prune(os.path.dirname(self._path))  # noqa: PTH120
+        return self.handle
+
+    def close(self) -> None:
+        """Let go of the file, which is deleted unless it was finished."""
+        os.close(self.file)
+        _unlink(f"{self._path}.new")
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.file, view) :]
 
 
 class ResultSpool:
@@ -72,9 +144,25 @@ class ResultSpool:
                 os.replace(f"{path}.new", path)  # noqa: PTH105
             except OSError:
                 continue
-            self._prune(folder)
+            self.prune(folder)
             return handle
         return None
+
+    def begin(self, **header: Any) -> LargeResult:
+        """Begin to keep a text that is too large for memory; `header` is that of `write`, without `tokens`.
+
+        Raises:
+            OSError: No folder can be written.
+        """
+        handle = new_handle()
+        problem = OSError("There is no folder for kept results.")
+        for folder in self.folders:
+            try:
+                _make_private(folder)
+                return LargeResult(self, os.path.join(folder, f"{handle}.kept"), handle, header)  # noqa: PTH118
+            except OSError as error:
+                problem = error
+        raise problem
 
     def count(self, **use: Any) -> None:
         """Append one line to the statistics; lost if no folder can be written."""
@@ -135,7 +223,7 @@ class ResultSpool:
                 continue
             yield from (os.path.join(folder, name) for name in names if name.endswith(ending))  # noqa: PTH118
 
-    def _prune(self, folder: str) -> None:
+    def prune(self, folder: str) -> None:
         """Delete what is too old or too much, oldest first."""
         files = []
         try:
@@ -188,11 +276,11 @@ def _write(path: str, content: bytes) -> None:
 def _read(path: str) -> SpooledResult | None:
     try:
         with open(path, "rb") as file:  # noqa: PTH123
-            header = _parsed(file.readline(1_000_000).decode("utf-8", "replace"))
-            text = file.read().decode("utf-8", "replace")
+            first = file.readline(1_000_000)
     except OSError:
         return None
-    return SpooledResult(path, header, text) if header is not None and "handle" in header else None
+    header = _parsed(first.decode("utf-8", "replace"))
+    return SpooledResult(path, header, len(first)) if header is not None and "handle" in header else None
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

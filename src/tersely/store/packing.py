@@ -11,7 +11,7 @@ import hashlib
 import struct
 import zlib
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -47,24 +47,32 @@ class PackedText:
 
 
 def pack(content: bytes) -> PackedText:
+    return pack_frames(content[start : start + FRAME_BYTES] for start in range(0, len(content), FRAME_BYTES))
+
+
+def pack_frames(blocks: Iterable[bytes]) -> PackedText:
+    """Pack a text that comes in blocks, each of about `FRAME_BYTES`, in the memory of one of them."""
     pieces: list[bytes] = []
     entries: list[bytes] = []
-    packed = breaks = 0
-    view = memoryview(content)
-    for start in range(0, len(content), FRAME_BYTES):
-        end = min(start + FRAME_BYTES, len(content))
-        piece = zlib.compress(view[start:end], _LEVEL)
-        entries.append(_ENTRY.pack(start, packed, breaks))
+    size = packed = breaks = 0
+    digest = hashlib.sha256()
+    last = b""
+    for block in filter(None, blocks):
+        piece = zlib.compress(block, _LEVEL)
+        entries.append(_ENTRY.pack(size, packed, breaks))
         pieces.append(piece)
+        digest.update(block)
+        size += len(block)
         packed += len(piece)
-        breaks += content.count(b"\n", start, end)
-    entries.append(_ENTRY.pack(len(content), packed, breaks))
+        breaks += block.count(b"\n")
+        last = block[-1:]
+    entries.append(_ENTRY.pack(size, packed, breaks))
     return PackedText(
-        sha256=hashlib.sha256(content).hexdigest(),
+        sha256=digest.hexdigest(),
         data=b"".join(pieces),
         frames=b"".join(entries),
-        size=len(content),
-        lines=breaks + (bool(content) and not content.endswith(b"\n")),
+        size=size,
+        lines=breaks + (last not in (b"", b"\n")),
     )
 
 

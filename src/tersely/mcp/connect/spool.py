@@ -13,14 +13,15 @@ import re
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import mcp_types as types
 
 from tersely.mcp.connect.wire import SPOOLED, HalfCharacters, TransportProblem
+from tersely.text.spooled import SpooledText
 
 _KEY = f"tersely-spooled-{secrets.token_hex(12)}"
 """Random per process, so that no server can refer to a file."""
@@ -33,56 +34,6 @@ _TAKEN_WITHIN = 60.0
 
 _OUTSIDE = re.compile(r'["{}\[\]:,]')
 _INSIDE = re.compile(r'["\\]')
-
-PART_BYTES = 8 * 2**20
-"""Size of the parts in which a spooled text is processed. One needs about 200 MB of memory to condense."""
-
-
-@dataclass(frozen=True)
-class SpooledText:
-    """The text of a result, in a file that only this process can read."""
-
-    file: IO[bytes]
-    size: int
-    """In bytes, as UTF-8."""
-
-    def parts(self, part_bytes: int = PART_BYTES) -> Iterator[str]:
-        """The text in parts of about this size, cut at line ends and never inside a key block. Reads as it goes."""
-        self.file.seek(0)
-        rest = b""
-        while True:
-            chunk = self.file.read(part_bytes)
-            if not chunk:
-                break
-            rest += chunk
-            if len(rest) < part_bytes:
-                continue
-            end = _cut(rest)
-            yield rest[:end].decode("utf-8", "replace")
-            rest = rest[end:]
-        if rest:
-            yield rest.decode("utf-8", "replace")
-
-    def whole(self) -> str:
-        self.file.seek(0)
-        return self.file.read().decode("utf-8", "replace")
-
-    def close(self) -> None:
-        self.file.close()
-
-
-def _cut(text: bytes) -> int:
-    """Where to cut: after the last line, before a private key that has not ended, and not inside a character."""
-    end = text.rfind(b"\n") + 1
-    if not end:
-        end = len(text)
-        while end > 1 and (text[end - 1] & 0xC0) == 0x80:
-            end -= 1
-        return max(1, end - 1) if text[end - 1] >= 0xC0 else end
-    begun = text.rfind(b"-----BEGIN ", max(0, end - 65_536), end)
-    if begun > 0 and text.find(b"-----END ", begun, end) < 0:
-        end = text.rfind(b"\n", 0, begun) + 1 or end
-    return end
 
 
 class SpooledAnswer(dict[str, Any]):

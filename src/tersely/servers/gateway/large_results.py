@@ -13,11 +13,10 @@ from tersely.cpu.run import run_in_thread
 from tersely.mcp.connect.spool import SpooledAnswer
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.calls import CallResult, UpstreamCall
+from tersely.text.spooled import PART_BYTES
 
 SMALLEST_BUDGET = 150
 """Tokens of a condensed part, at least. The parts share the budget of the policy as long as that leaves more."""
-
-_PART_BYTES = 8 * 2**20
 
 Process = Callable[[Mapping[str, Any], UpstreamCall], Awaitable[CallResult]]
 
@@ -40,14 +39,14 @@ async def result_in_parts(answer: SpooledAnswer, call: UpstreamCall, process: Pr
             spooled.close()
         others = [one for one in answer.get("content", ()) if isinstance(one, dict) and one.get("type") != "text"]
         return await process({**answer, "content": [{"type": "text", "text": text}, *others]}, call)
-    count = max(1, -(-spooled.size // _PART_BYTES))
+    count = max(1, -(-spooled.size // PART_BYTES))
     call = replace(call, server=_with_shares(call.server, call.tool, count))
     texts: list[str] = []
     handles: list[str] = []
     statistics: dict[str, Any] = {}
     meta: dict[str, Any] = {}
     line = 1
-    parts = spooled.parts(_PART_BYTES)
+    parts = spooled.parts(PART_BYTES)
     try:
         while (part := await run_in_thread(_next, parts)) is not None:
             outcome = await process({"content": [{"type": "text", "text": part}]}, call)
