@@ -51,6 +51,9 @@ class StandardPattern:
     def match(self, text: bytes, start: int = 0, end: int | None = None) -> Places | None:
         return self._places(self._expression.match(text, start, len(text) if end is None else end))
 
+    def groups_of(self, text: bytes, start: int, end: int) -> Places | None:
+        return self.match(text, start, end)
+
     def is_all_of(self, text: bytes, start: int = 0, end: int | None = None) -> bool:
         return self._expression.fullmatch(text, start, len(text) if end is None else end) is not None
 

@@ -15,8 +15,10 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from tersely.errors import ConfigError, InputError, MaskingFailed
+from tersely.masking.assignments import worth_masking
 from tersely.masking.mask import DEFAULT_GROUPS, Masker, mask
 from tersely.masking.masked import Masked
+from tersely.masking.patterns import is_secret
 from tersely.masking.search import GROUPS, find_secrets
 from tersely.masking.spans import MaskingDeadline
 
@@ -705,3 +707,10 @@ def test_a_text_of_nothing_but_names_is_masked_within_the_limit(piece: str) -> N
 def test_what_is_not_a_text_is_refused_in_a_sentence() -> None:
     with pytest.raises(InputError, match=r"mask\(\) takes a text, and this is NoneType"):
         mask(None)  # type: ignore[arg-type]
+
+
+def test_no_value_is_remembered_after_its_text() -> None:
+    secret = "Walnut!orbit42"
+    assert secret not in mask(f"password={secret} token={secret}")
+    assert is_secret.cache_info().currsize == 0  # type: ignore[attr-defined]
+    assert worth_masking.cache_info().currsize == 0  # type: ignore[attr-defined]

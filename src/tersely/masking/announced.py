@@ -26,6 +26,7 @@ from tersely.masking.patterns import (
     is_sentence,
     name_of_secret,
     names_something,
+    remembered,
     words_of,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
@@ -100,6 +101,8 @@ class _Forms:
     """A few of the forms, with groups: many groups at once are slow."""
 
     pattern: Pattern
+    bounds: Pattern
+    """The same without groups."""
     groups: tuple[tuple[int, int, int], ...]
     """For each form: its number, its first group, and the group after its last."""
 
@@ -112,7 +115,8 @@ def _some_forms(first: int, last: int) -> _Forms:
         groups.append((number, at, end))
         at = end
     sources = (source for source, _ in _FORMS[first:last])
-    return _Forms(compiled("|".join(sources), ignore_case=True), tuple(groups))
+    pattern = compiled("|".join(sources), ignore_case=True)
+    return _Forms(pattern, any_of((pattern,)), tuple(groups))
 
 
 _WRAPPED, _NEXT_LINE = 0, len(_FORMS) - 1
@@ -123,7 +127,9 @@ _LAST_FORM = _some_forms(_NEXT_LINE, _NEXT_LINE + 1)
 def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
     """The number of the form that a match has, and its groups: the name, and then the value."""
     for forms in (*_SOME_FORMS, _LAST_FORM):
-        if (places := forms.pattern.match(text, start, end)) is not None:
+        if forms.bounds.match(text, start, end) is None:
+            continue
+        if (places := forms.pattern.groups_of(text, start, end)) is not None:
             number, first, last = next(group for group in forms.groups if places[group[1]][0] >= 0)
             return number, places[first:last]
     raise AssertionError("a match of all forms is a match of one")
@@ -251,7 +257,7 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if bounds[0][1] in known:
             at = bounds[0][1]
             continue
-        places = _SENTENCE.match(text, *bounds[0])
+        places = _SENTENCE.groups_of(text, *bounds[0])
         assert places is not None  # The same pattern.
         _, (name_start, name_end), connector, (start, end) = places
         at = max(name_end, at + 1)
@@ -327,11 +333,15 @@ def _spoken_name(text: bytes, start: int, end: int) -> Name | None:
     name = name_of_secret(text[start:end])
     if name is not None and not name.in_query_only:
         return name
-    before = text[max(0, start - 40) : start]
+    return _named_by_words(text[max(0, start - 40) : start], text[start:end])
+
+
+@remembered
+def _named_by_words(before: bytes, name: bytes) -> Name | None:
     words = [word for word in before[before.rfind(b"\n") + 1 :].split()[-2:] if word.replace(b"-", b"").isalpha()]
     if not words or before[-1:] not in (b" ", b"\t"):
         return None
-    spoken = name_of_secret(b" ".join((*words, text[start:end])))
+    spoken = name_of_secret(b" ".join((*words, name)))
     return None if spoken is None or spoken.in_query_only else spoken
 
 

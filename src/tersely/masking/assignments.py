@@ -23,6 +23,7 @@ from tersely.masking.patterns import (
     is_sentence,
     is_wordy,
     name_of_secret,
+    remembered,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, line_start
 from tersely.masking.structures import block_body, yaml_scalar
@@ -92,19 +93,13 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if (known := near.found_at(at)) is not None:
             at = known
             continue
-        start, name_end = _name_start(text, start), quote_start
-        name = name_of_secret(text[start:name_end])
-        if name is None:
+        start = _name_start(text, start)
+        before = text[start - 3 : start] if start >= 3 else text[:start]
+        found_name = _announced_by(before, text[start:quote_start], text[quote_start:at], quote_end > quote_start)
+        if found_name is None:
             continue
-        before = text[start - 1 : start]
-        if before == b"/" and text[start - 3 : start] == b"://":
-            continue  # The user of a URL.
-        if before == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
-            continue
-        if before == b"/" and name.demand is not Demand.RANDOM and text[start - 2 : start - 1] not in _BLANKS:
-            name = Name(name.kind, Demand.RANDOM, name.in_query_only)  # The last part of a path or an annotation.
-        operator = b"=" if text[at - 2 : at] == b"=>" else text[name_end:at].rstrip(b" \t[")[-1:]
-        if not _fits(name, operator, before, quoted_name=quote_end > quote_start):
+        name, operator = found_name
+        if before[-1:] == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
             continue
         if line_end < at:
             line_end = _end_of_line(text, at)
@@ -112,7 +107,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield from _cookies(text, at, line_end)
             at = line_end
             continue
-        if operator in b":=" and start >= listed and text[at : at + 2].strip(b" \t")[:1] in _LIST_STARTS:
+        if start >= listed and operator in b":=" and text[at : at + 2].lstrip(b" \t")[:1] in _LIST_STARTS:
             opened = _LIST.match(text, at)
             is_block = operator == b":" and opened and _BLOCK_ITEM.match(text, opened[0][1])
             if opened and (opened[1][0] >= 0 or is_block):
@@ -124,6 +119,18 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if found is not None:
             yield _with_tag(text, at, found)
             at = found.end if b"{" not in text[at : min(found.start, at + LOOK)] else at
+
+
+@remembered
+def _announced_by(before: bytes, name: bytes, separator: bytes, is_quoted: bool) -> tuple[Name, bytes] | None:
+    """What a name with these bytes in front and this separator announces, and the operator in the separator."""
+    announced = name_of_secret(name)
+    if announced is None or before == b"://":  # The user of a URL.
+        return None
+    if before[-1:] == b"/" and announced.demand is not Demand.RANDOM and before[-2:-1] not in _BLANKS:
+        announced = Name(announced.kind, Demand.RANDOM, announced.in_query_only)  # The last part of a path.
+    operator = b"=" if separator[-2:] == b"=>" else separator.rstrip(b" \t[")[-1:]
+    return (announced, operator) if _fits(announced, operator, before[-1:], quoted_name=is_quoted) else None
 
 
 def _with_tag(text: bytes, at: int, found: SecretSpan) -> SecretSpan:
@@ -484,6 +491,7 @@ _EXPRESSION = compiled(r"\(\?[:=!<iP]|\[\^?(?:[Aa0]-[Zz9]|\\[wdsb])")
 """A regular expression is the form of a secret, not a secret."""
 
 
+@remembered
 def worth_masking(value: bytes, name: Name, *, quoted: bool) -> bool:
     if b"<<<<<<<<" in value:
         return False  # One of our marks, blanked for the search: this value is masked already.
@@ -529,6 +537,7 @@ def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
 
 
+@remembered
 def is_mixed(value: bytes, *, announced: bool) -> bool:
     if len(value) < 8:
         return False

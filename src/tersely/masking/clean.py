@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _CONTROLS = bytes(code for code in range(32) if code not in (9, 10)) + b"\x7f"
 
@@ -35,9 +35,14 @@ _PILED_MARKS = (
 )
 _MARKS_KEPT = 8
 
+# Removed wherever they stand, so a run of them is one deception. The others depend on their neighbours.
+_ALWAYS_HIDDEN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x8f\x91-\x97\x99\x9a\x9c\u00ad\u061c\u115f\u1160"
+    "\u17b4\u17b5\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\U0001d173-\U0001d17a"
+)
 _DECEPTION = re.compile(
-    rf"{_TERMINAL} | \r(?!\n) | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f] | [{_INVISIBLE}] | [\ud800-\udfff]"
-    rf" | {_PILED_MARKS}{{{_MARKS_KEPT + 1},}}+",
+    rf"[{_ALWAYS_HIDDEN}]++ | {_TERMINAL} | \r(?!\n) | [\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f] | [{_INVISIBLE}]"
+    rf" | [\ud800-\udfff] | {_PILED_MARKS}{{{_MARKS_KEPT + 1},}}+",
     re.VERBOSE,
 )
 # Where one may begin. A single character class is ten times faster than the alternatives above.
@@ -55,8 +60,7 @@ class Cleaned:
     """Number of characters that were removed or replaced."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deception:
+class Deception(NamedTuple):
     """A part of the text that is removed or replaced."""
 
     start: int

@@ -24,7 +24,7 @@ import re2
 from tersely.errors import ConfigError, InputError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
-from tersely.masking.patterns import Pattern, compiled
+from tersely.masking.patterns import Pattern, compiled, forget_values
 from tersely.masking.search import GROUPS, Finder, find_secrets
 from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
@@ -136,10 +136,13 @@ class Masker:
     def _masked(self, text: str) -> str:
         """Mask repeatedly until nothing is found: a mark can change how the text next to it is read."""
         clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
-        for _ in range(_ROUNDS):
-            text, is_done = self._masked_once(text, clock)
-            if is_done:
-                break
+        try:
+            for _ in range(_ROUNDS):
+                text, is_done = self._masked_once(text, clock)
+                if is_done:
+                    break
+        finally:
+            forget_values()
         return text
 
     def _masked_once(self, text: str, clock: MaskingDeadline) -> tuple[str, bool]:

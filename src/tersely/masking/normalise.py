@@ -100,22 +100,29 @@ def _change() -> re.Pattern[bytes]:
 
 
 _CHANGE = _change()
+_CODE_SIGNS = (b"\\", b"&", b"%")
+"""How a change begins in a text without letters outside ASCII."""
 _SENSITIVE = compiled(ANCHOR, ignore_case=True)
 
 
 def normalised(text: bytes) -> View | None:
     """A view of the parts of the text that another spelling changes and in which a sensitive name stands."""
+    split = _CHANGE.split if not text.isascii() or any(sign in text for sign in _CODE_SIGNS) else _unchanged
     source: list[bytes] = []
     at = 0
     for ((start, end),) in _LATIN_NAME.every(text):
-        source += (*_CHANGE.split(text[at:start]), text[start:end])
+        source += (*split(text[at:start]), text[start:end])
         at = end
-    source += _CHANGE.split(text[at:] if at else text)
+    source += split(text[at:] if at else text)
     if len(source) == 1:
         return None
     spelled = source.copy()
     spelled[1::2] = map(_spelled, source[1::2])  # Every second part is spelled in another way.
     return _near_names(source, spelled)
+
+
+def _unchanged(text: bytes) -> list[bytes]:
+    return [text]
 
 
 def _near_names(source: list[bytes], spelled: list[bytes]) -> View | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import re2
 
@@ -79,6 +79,12 @@ class Pattern:
         places = self._match(_HERE, text, start, len(text) if end is None else end)
         return None if places[0] == _NOWHERE else places
 
+    def groups_of(self, text: bytes, start: int, end: int) -> Places | None:
+        """As `match`, for a range that is known to match: equal ranges are taken apart once."""
+        before = start - 1 if start else 0  # A byte on each side, which decides whether a word or a line ends there.
+        places = _groups_of(self, text[before : end + 1], start - before, end - before)
+        return places and [(first + before, last + before) if first >= 0 else _NOWHERE for first, last in places]
+
     def is_all_of(self, text: bytes, start: int = 0, end: int | None = None) -> bool:
         return self._match(_EXACTLY, text, start, len(text) if end is None else end)[0] != _NOWHERE
 
@@ -93,6 +99,28 @@ class Pattern:
 def compiled(pattern: str, *, ignore_case: bool = False) -> Pattern:
     """Compile one of our own patterns. They are ASCII and matched bytewise, which makes the automata smaller."""
     return Pattern(pattern, ignore_case=ignore_case)
+
+
+_Judge = TypeVar("_Judge", bound=Callable[..., Any])
+_judges: list[Any] = []
+
+
+def remembered(judge: _Judge) -> _Judge:
+    """Judge equal values once: several finders look at the same value, and texts repeat theirs."""
+    cached = lru_cache(maxsize=1024)(judge)
+    _judges.append(cached)
+    return cast(_Judge, cached)
+
+
+def forget_values() -> None:
+    """After each text: no secret stays in memory because it was judged."""
+    for judge in _judges:
+        judge.cache_clear()
+
+
+@remembered
+def _groups_of(pattern: Pattern, text: bytes, start: int, end: int) -> Places | None:
+    return pattern.match(text, start, end)
 
 
 _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)")
@@ -113,6 +141,8 @@ def any_of(patterns: Iterable[Pattern]) -> Pattern:
 
 class Demand(Enum):
     """How much a value must look like a secret before it is masked under a name."""
+
+    __hash__ = object.__hash__  # The one of Enum is written in Python, and judgements are looked up by it.
 
     ANY = "any"  # The name is enough: only placeholders, references and status words are not masked.
     LIKELY = "likely"  # Names are not masked either: `secret: registry-credentials` is a reference.
@@ -226,7 +256,8 @@ DIGITS = b"0123456789"
 _WORD = compiled(r"[A-Z]+s?(?:[^A-Za-z]|$)|[A-Z][a-z]+|[A-Z]+|[a-z]+|[0-9]+")
 
 
-def words_of(name: bytes) -> list[str]:
+@remembered
+def words_of(name: bytes) -> tuple[str, ...]:
     """`AWS_SecretAccessKey2` → aws, secret, access, key, 2."""
     found: list[str] = []
     at = 0
@@ -240,7 +271,7 @@ def words_of(name: bytes) -> list[str]:
         elif word[-1:].isdigit() and not word.isdigit():
             word, at = word[:-1], at - 1
         found.append(word.decode().lower())
-    return found
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,6 +513,7 @@ _VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"
 
 
+@remembered
 def is_placeholder(value: bytes) -> bool:
     """Whether a value is not a secret itself: `${VAR}`, `<password>`, `********`, `changeme`, a reference, a status."""
     value = value.strip(b" \t\r\n\"'")
@@ -504,6 +536,7 @@ def is_sentence(value: bytes) -> bool:
     return b" " in value and _SENTENCE.is_all_of(value)
 
 
+@remembered
 def names_something(value: bytes, name: Name) -> bool:
     """Whether a value looks like the name, host, version or address of something rather than like a secret."""
     if name.kind in ("password", "passphrase") and value.lower() != value and not _IDENTIFIES.is_all_of(value):
@@ -511,6 +544,7 @@ def names_something(value: bytes, name: Name) -> bool:
     return any(form.is_all_of(value) for form in (_IDENTIFIES, _NAME_LIKE, _WORDY, _UUID))
 
 
+@remembered
 def is_wordy(value: bytes) -> bool:
     return _WORDY.is_all_of(value)
 
@@ -523,6 +557,7 @@ def variety(value: bytes) -> int:
     return len(set(value))
 
 
+@remembered
 def is_random(value: bytes) -> bool:
     """Whether a value looks generated: long, mixed, without words; and not a UUID, a version, a host or a time."""
     size = len(value)
@@ -541,6 +576,7 @@ def is_random(value: bytes) -> bool:
     return digits > 1 or (head.lower() != head and head.upper() != head)
 
 
+@remembered
 def is_code(value: bytes) -> bool:
     """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
     if value.endswith((b"(", b"[")):
@@ -560,6 +596,7 @@ def is_identifier(value: bytes) -> bool:
     return all(_VOWELS & set(word) for word in words if len(word) > 3) and (b"_" in value or not value.isupper())
 
 
+@remembered
 def is_secret(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     """Whether a value under a sensitive name is a secret. `value` may be cut after 512 bytes."""
     # In the order of cost: most values are refused by their length.

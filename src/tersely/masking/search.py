@@ -16,7 +16,7 @@ import binascii
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
@@ -87,7 +87,7 @@ def find_secrets(
 
         # A sign that is read as a quote must not pair with a real one: half of a pair would be masked.
         spans += [span for span in again(normalised(text)) if text.count(b'"', span.start, span.end) % 2 == 0]
-        spans += (replace(span, quote=b'\\"') if span.quote else span for span in again(_in_strings(text)))
+        spans += (span._replace(quote=b'\\"') if span.quote else span for span in again(_in_strings(text)))
         spans += again(_in_percent(text, _PERCENT))
         spans += again(_in_percent(text, _FORM_PERCENT) if b"+" in text else None)
         spans += again(_in_encoded(text, spans))
@@ -103,7 +103,7 @@ class TokenTable:
 
     by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]]
     prefix: Pattern
-    """Any prefix; the second group has those that need not begin a word."""
+    """Any prefix, with the escape of a line break or a tab in front of it."""
 
     shorter: dict[bytes, list[bytes]]
     """For each prefix: itself, and the prefixes that it begins with, longest first."""
@@ -128,7 +128,7 @@ def token_table() -> TokenTable:
     others = "|".join(_escaped(prefix.decode()) for prefix in longest_first if not prefix[:1].isalnum())
     return TokenTable(
         by_prefix,
-        prefix=compiled(rf"(?:\b|\\[nrt])({words})|({others})"),
+        prefix=compiled(rf"(?:\b|\\[nrt])(?:{words})|{others}"),
         shorter={
             prefix: [prefix[:size] for size in range(len(prefix), 1, -1) if prefix[:size] in by_prefix]
             for prefix in by_prefix
@@ -153,8 +153,11 @@ def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         seen += 1
         if seen % 256 == 0:
             clock.check()
-        start, at = places[1] if places[1][0] >= 0 else places[2]
+        start, at = places[0]
         found = text[start:at]
+        if found not in table.shorter:
+            start += 2
+            found = found[2:]
         for prefix in table.shorter[found]:
             if (token := _token(text, start, prefix, table)) is not None:
                 yield token
@@ -477,7 +480,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         seen += 1
         if seen % 64 == 0:
             clock.check()
-        places = _CREDENTIAL.match(text, *bounds[0])
+        places = _CREDENTIAL.groups_of(text, *bounds[0])
         assert places is not None  # The same pattern.
         (start, end), *name = [place for place in places[1:] if place[0] >= 0]
         at = end
@@ -627,6 +630,8 @@ _STORED = compiled(
     r"""SecureString[ \t|]+([^\s|"',}]{6,})|\bProtect(?:ed|InMemory)="True"[^<>\n]*>([^<>\n]+)""",
 )
 """Terraform resources and lines of a table that hold secrets."""
+_STORED_SIGNS = (b"SecureString", b"Protect", b'resource "', b"resource\t", b"resource  ")
+"""One of these is in every match."""
 _VALUE_FIELD = compiled(
     r"""(?:val|value|contents?|plaintext|default|result|data|data_json|secret_?string|bcrypt_hash|\b(?:d|p|q|dp|dq|qi|k))"""
     r"""["']?\s*:""",
@@ -678,9 +683,7 @@ def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    for places in (
-        _STORED.every(text) if any(sign in text for sign in (b"SecureString", b"resource", b"Protect")) else ()
-    ):
+    for places in _STORED.every(text) if any(sign in text for sign in _STORED_SIGNS) else ():
         start, end = next(place for place in places[1:] if place[0] >= 0)
         if not is_placeholder(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "secret")

@@ -7,8 +7,8 @@ original, `MaskingDeadline` the time limit.
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from tersely.errors import MaskingFailed
 
@@ -19,8 +19,7 @@ LOOK = 512
 """Bytes of a value that are read to decide whether it is a secret."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretSpan:
+class SecretSpan(NamedTuple):
     """The span of a secret. `quote`: quotes that a mark needs there, because the value (a JSON number) has none."""
 
     start: int

@@ -497,6 +497,8 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
         line = text[start:end]
         divider = max((b"|", b"\t", b",", b";"), key=line.count)
         if divider not in line:
+            if _SPACES not in line.strip():
+                continue  # One cell.
             divider = _SPACES
         headings = [text[slice(*cell)] for cell in _cells(text, start, end, divider)]
         if len(headings) < 2 or (divider != b"|" and not all(headings)):
@@ -527,7 +529,8 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
 
 
 _SPACES = b"  "
-_SPACED_CELL = compiled(r"[^\s](?:[^\s]| [^\s])*")
+_SPACED_CELL = re.compile(rb"[^\t\n\f\r ]++(?: [^\t\n\f\r ]++)*+")
+"""By `re`, with possessive quantifiers, as in `_JSON_TOKEN`."""
 
 
 def _is_dense(value: bytes) -> bool:
@@ -540,7 +543,7 @@ def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int,
     """The spans of the cells of a line, without quotes and blanks."""
     cells: list[tuple[int, int]] = []
     if divider == _SPACES:
-        return [place for (place,) in _SPACED_CELL.every(text, start, min(end, start + 4096))]
+        return [cell.span() for cell in _SPACED_CELL.finditer(text, start, min(end, start + 4096))]
     blank = b" \r'" if divider == b"\t" else b" \t\r'"
     at = first = start
     for piece in text[start:end].split(divider):
@@ -658,6 +661,8 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
         return None
     line_start, line_end = line
     lead = text[line_start:start]
+    if lead[-1:] not in (b" ", b"\t") and b"[" not in lead and b"{" not in lead:
+        return None  # The beginning of a line, or no scalar's: those follow a blank, and flow a bracket.
     after = text[end:line_end].strip()
     if lead.strip() and _SCALAR_LEAD.is_all_of(lead):
         return (start, end + len(text[end:line_end].rstrip())) if after and not after.startswith(b"#") else None

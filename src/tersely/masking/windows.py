@@ -60,9 +60,9 @@ class NameWindows:
 
     def search(self, pattern: Pattern, at: int) -> Places | None:
         """The next match in a window. A match that reaches the end of its window is read to its real end."""
-        text, ends = self.text, self._ends
+        text, ends, starts = self.text, self._ends, self._starts
         for index in range(bisect_right(ends, at), len(ends)):
-            start, end = self._starts[index], ends[index]
+            start, end = starts[index], ends[index]
             if places := pattern.search(text, at if at > start else start, end):
                 is_cut = places[0][1] == end < len(text)
                 return (pattern.match(text, places[0][0]) or places) if is_cut else places
