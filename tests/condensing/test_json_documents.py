@@ -161,3 +161,17 @@ def test_json_on_one_line_costs_about_as_much_as_on_many() -> None:
         return time.process_time() - began
 
     assert seconds(None) < 3 * seconds(1) + 0.2
+
+
+@pytest.mark.parametrize("question", ["", "Which pod has an old image?"])
+def test_what_all_records_have_is_shown_once_and_the_rest_is_what_differs(question: str) -> None:
+    pods = [
+        {"metadata": {"name": f"web-{at}"}, "spec": {"image": f"web:{1 if at == 77 else 2}"}, "phase": "Running"}
+        for at in range(200)
+    ]
+    text = condense_structurally(json.dumps({"items": pods}, indent=1), 500, question).text
+
+    assert "[200 items; spec.image: web:2 ×199, web:1 ×1]" in text
+    assert text.count("web:2") == 2, "counted once, and once in a record that is shown whole"
+    assert text.count("Running") <= 3
+    assert "web-77" in text

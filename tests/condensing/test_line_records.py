@@ -1,6 +1,7 @@
 """Blocks that open alike: what identifies a block is shown with every line of it."""
 
 import random
+import re
 
 import pytest
 
@@ -109,7 +110,7 @@ def test_every_shown_line_is_a_line_of_the_text() -> None:
     for text in (_log(), _issues(), _threads()):
         source = {line.strip() for line in text.split("\n")}
         for unit in filter(lambda unit: unit.count, _reading(text, "hinge high syscall", 400).units):
-            for line in unit.text.split("\n"):
+            for line in re.sub(r" \[opens \d+ blocks\]$", "", unit.text).split("\n"):
                 assert any(
                     line.strip().rstrip("…") in one for one in ([line.strip()] if line.strip() in source else source)
                 )
@@ -258,3 +259,18 @@ def test_a_line_that_few_blocks_have_is_shown_before_those_of_all() -> None:
     ]
     text = condense_structurally("".join(blocks), 250, "Which table has another index than the others?").text
     assert text.index('Table "public.item17"') < text.index('"item_words" gin (note) WHERE open')
+
+
+def test_openings_that_are_equal_are_shown_once_with_their_number() -> None:
+    blocks = [
+        f">> Issue: [B{at % 9}:check] Use of something unsafe.\n   Severity: {'High' if at == 37 else 'Low'}\n"
+        f"   Location: app/mod{at}.py:{at}:4\n{at}\tx = eval(data{at})\n-------"
+        for at in range(60)
+    ]
+    text = condense_structurally("\n".join(blocks), 300, "").text
+
+    assert ">> Issue: [B0:check] Use of something unsafe. [opens 7 blocks]" in text
+    assert "app/mod37.py:37:4" in text
+    lines = text.split("\n")
+    bare = [at for at, line in enumerate(lines) if line.endswith("unsafe.")]
+    assert all(lines[at + 1].startswith("   ") for at in bare), "an opening alone says nothing that is not counted"

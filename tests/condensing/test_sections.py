@@ -75,19 +75,39 @@ def test_rows_of_all_sections_stand_below_one_header() -> None:
 
 
 @pytest.mark.parametrize("indent", [None, 1])
-def test_a_section_that_cannot_be_added_up_has_a_title(indent: int | None) -> None:
-    pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running"} for at in range(LINES)]
-    whole = json.dumps({"items": pods}, indent=indent)
+@pytest.mark.parametrize("after", [{}, {"next": {"page": [{"at": 2}]}}], ids=["", "more"])
+def test_the_records_of_a_list_are_counted_in_all_sections(indent: int | None, after: dict[str, object]) -> None:
+    pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running", "region": "eu",
+             "containers": [{"image": "}],[{", "ready": at != 7}] * 2} for at in range(LINES)]  # fmt: skip
+    whole = json.dumps({"kind": "List", "items": pods, **after}, indent=indent)
+    condensed = condense_structurally(whole, 500, FOCUS, section=len(whole) // 5)
+    head, *parts = condensed.text.split("[from part ")
+    assert "[900 items; phase: Failed ×1, Running ×899]" in head
+    assert "[1800 items.containers; ready: true ×1798, false ×2]" in head
+    assert "[all 900 items: region: eu]" in head
+    assert "; phase: " not in "".join(parts), "a count that is not about everything"
+    assert f"pod-{ODD}" in condensed.text.rpartition("phase: Failed")[0].rpartition("[from part ")[2]
+    assert condensed.tokens_after <= 500
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 500))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_records_below_their_names_are_counted_in_all_sections(indent: int | None) -> None:
+    pods = {f"pod-{at}": {"phase": "Failed" if at == ODD else "Running"} for at in range(LINES)}
+    whole = json.dumps({"pods": pods}, indent=indent)
     condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
-    found = condensed.text.split(f"pod-{ODD}")[0].rpartition("[from part ")[2]
+    assert condensed.text.startswith("[900 pods; phase: Failed ×1, Running ×899]")
+    assert f"pod-{ODD}: phase: Failed" in condensed.text
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_a_section_that_cannot_be_added_up_has_a_title() -> None:
+    pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running"} for at in range(LINES)]
+    whole = json.dumps({"items": pods}, indent=1)[:-3]  # It breaks off, so nothing says where the list ends.
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
     assert "phase: Failed" in condensed.text
-    if indent:
-        # A record is never cut, so the counts below each title add up.
-        first, last = (int(number.replace(",", "")) for number in found.split("lines ")[1].split("]")[0].split("–"))
-        inside = "\n".join(whole.split("\n")[first - 1 : last])
-        assert f"{inside.count('phase')} records; phase: Failed ×1, Running ×{inside.count('Running')}]" in found
-    else:
-        assert found.startswith("3 of ")
+    assert "[from part 3 of 5: lines " in condensed.text
+    assert not condensed.text.startswith("[900 ")
     assert condensed.tokens_after <= 400
     assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
 

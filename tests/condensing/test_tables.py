@@ -150,3 +150,28 @@ def test_rows_of_tables_with_the_same_header_are_compared_with_each_other() -> N
     assert reading is not None
     assert max(reading.units, key=lambda unit: unit.score).text == "disk2 5.5 2.25 99.97"
     assert sum(unit.score > 2 for unit in reading.units) <= 6
+
+
+def test_rows_that_repeat_each_other_are_shown_once_with_their_number() -> None:
+    rows = ["ok,eu", "late,eu", "ok,us"] * 300 + ["lost,eu"]
+    condensed = condense_structurally("state,region\n" + "\n".join(rows), 500, "")
+
+    assert sorted(condensed.text.split("\n")[-4:]) == ["late,eu ×300", "lost,eu", "ok,eu ×300", "ok,us ×300"]
+    assert not condensed.account.lost
+    in_sections = condense_structurally("state,region\n" + "\n".join(rows), 500, "", section=3_000)
+    assert "ok,us ×300" in in_sections.text
+
+
+def test_ordinary_rows_are_a_pattern_once_and_then_only_what_differs() -> None:
+    rows = [("NAME", "STATUS", "DNS_POLICY", "SCHEDULER", "ADDRESS")]
+    rows += [(f"web-{at}", "Running", "ClusterFirst", "default-scheduler", f"10.0.{at}.7") for at in range(200)]
+    rows[91] = ("web-90", "Running", "None", "default-scheduler", "10.0.90.7")
+    text = "\n".join("".join(f"{cell:<20}" for cell in row).rstrip() for row in rows)
+    shown = condense_structurally(text, 500, "").text
+
+    assert "web-90 Running None default-scheduler 10.0.90.7" in shown
+    assert shown.count("ClusterFirst") == 2, "counted once, and once in a whole row"
+    assert shown.count("\nweb-") > 12
+    assert (
+        "web-77 Running ClusterFirst default-scheduler" in condense_structurally(text, 500, "Where runs web-77?").text
+    )

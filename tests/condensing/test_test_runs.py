@@ -3,7 +3,7 @@
 import pytest
 
 from tersely.condensing.detect import kind_of
-from tersely.condensing.focus import Focus
+from tersely.condensing.focus import ARGUMENTS, Focus
 from tersely.condensing.readers import test_runs
 from tersely.condensing.structural import condense_structurally
 from tersely.text.tokens import O200K
@@ -58,11 +58,25 @@ MOCHA = (
 )
 
 
-def test_a_passing_run_takes_forty_tokens() -> None:
-    condensed = condense_structurally(_pytest(), 1_000, "")
+COMMAND = f"{ARGUMENTS}pytest -v tests/test_bread3.py"
+
+
+@pytest.mark.parametrize("focus", ["", "Did the tests pass?", "pytest -v tests", COMMAND])
+def test_a_passing_run_takes_forty_tokens(focus: str) -> None:
+    condensed = condense_structurally(_pytest(), 1_000, focus)
 
     assert "2000 passed in 12.30s" in condensed.text
-    assert condensed.tokens_after <= 60
+    assert condensed.tokens_after <= (70 if focus == "pytest -v tests" else 40)  # There it shows which pytest it was.
+    assert not condensed.account.lost
+
+
+@pytest.mark.parametrize("focus", ["", "pytest -v tests", "which tests are kept in tests/test_bread?", COMMAND])
+@pytest.mark.parametrize("budget", [300, 1_000, 3_000])
+def test_what_is_left_of_a_budget_is_not_filled_with_tests_that_passed(focus: str, budget: int) -> None:
+    condensed = condense_structurally(_pytest(failing=(77,)), budget, focus)
+
+    assert condensed.text.startswith("[1,999 lines of passed tests, 4 lines about the test runner's setup]\n")
+    assert "PASSED" not in condensed.text
 
 
 def test_a_failing_run_names_the_failure_with_message_and_place() -> None:

@@ -103,3 +103,17 @@ def test_line_ranges_are_joined() -> None:
 @given(st.text(max_size=2_000), st.integers(0, 60))
 def test_shortened_text_fits(text: str, tokens: int) -> None:
     assert O200K.count(shorten(text, tokens)) <= tokens or not text
+
+
+def test_a_unit_that_a_shown_count_represents_fills_nothing() -> None:
+    count = Unit("[50 lines like number 3]", 1, 0, 2.0, count=0)
+    units = [count, *lines(50), Unit("the only other line", 51, 51, 0.1)]
+    for unit in units[2:-1]:
+        unit.represented_by = count
+    whole = merge([Reading("text", [Unit("before", 1, 1, 1.0)]), Reading("text", units)])
+    for reading in (whole, Reading("text", units)):
+        text = pack(reading, 600).text
+        assert "number 0 " in text and "the only other line" in text
+        assert text.count("line number") == 1
+    count.score = -1.0
+    assert pack(Reading("text", units), 600).text.count("line number") == 50

@@ -48,9 +48,7 @@ ARGUMENTS = "\nArguments of the call: "
 
 def focus_of(looking_for: str, call: str) -> str:
     """The focus of a result: what the caller wants to know, and the words of the call, which count less."""
-    if looking_for and call:
-        return f"{looking_for[:2000]}{ARGUMENTS}{call[:500]}"
-    return looking_for[:2000] or call[:500]
+    return f"{looking_for[:2000]}{ARGUMENTS}{call[:500]}" if call else looking_for[:2000]
 
 
 TermKind = Literal["phrase", "identifier", "word", "part", "near", "synonym"]

@@ -171,7 +171,7 @@ def _without_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[
         if unit.parent is None or unit.count != 1:
             continue
         alone = unit.first == unit.last and unit.first in texts
-        if owners.get(unit.first) == unit.parent or (alone and unit.text.split() == texts[unit.first]):
+        if owners.get(unit.first) == unit.parent or (alone and (unit.whole or unit.text).split() == texts[unit.first]):
             rows[unit.first] = unit
     if not rows:
         return lines
@@ -179,6 +179,7 @@ def _without_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[
     for at, line in enumerate(lines):
         if line.first in rows:
             row = rows[line.first]
+            row.text = row.whole or row.text
             row.score = max(row.score, _ALWAYS_CHOSEN if line.first in whole and line.score >= 0 else line.score)
         else:
             place[at] = len(place)

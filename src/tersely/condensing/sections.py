@@ -10,7 +10,6 @@ in the head.
 """
 
 import gc
-import re
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,9 +25,8 @@ from tersely.condensing.segments import read_any
 from tersely.condensing.totals import Totals, TotalsSum
 from tersely.condensing.units import GAP, Packed, Reading, Unit, fitting_lines, moved, packed_in_stages, with_counts
 from tersely.condensing.weights import WEIGHTS
+from tersely.shapes.json_parts import parts_of_list
 from tersely.text.tokens import Tokenizer
-
-_FIRST_RECORD = re.compile(r"\[\s*?\n([ \t]*)\{")
 
 SECTION = 10_000_000
 """In characters."""
@@ -46,6 +44,17 @@ LEAST_WORTH = 0.5
 """Sections with less than this share of the best one's worth are shown only if there is room."""
 
 
+@dataclass(frozen=True)
+class TextSection:
+    """A part of a text that is read by itself."""
+
+    text: str
+    opening: str = ""
+    """The bracket that makes it a document if it begins with a record of JSON."""
+    records: int | None = None
+    """How many whole records of one list of JSON it has; None if it was cut without regard to records."""
+
+
 @dataclass
 class _Section:
     first: int
@@ -61,7 +70,7 @@ class _Section:
 
 
 def read_in_sections(
-    texts: Iterable[str], kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
+    texts: Iterable[TextSection], kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Reading, Packed | None]:
     """Return the sections of a text as one reading, and how it is packed if they stand side by side.
 
@@ -73,26 +82,29 @@ def read_in_sections(
     header = previous = ""
     before = 0
     following = iter(texts)
-    text = next(following, "")
-    while text:
-        after = next(following, "")
+    part = next(following, None)
+    while part is not None:
+        after = next(following, None)
+        text = part.text
         if not sections:
             kind = kind or kind_of(text)
             header = text[: text.find("\n") + 1] if kind in ("csv", "table") else ""
         with collecting_later():
-            above = header if sections else ""
-            if kind == "json" and previous.rstrip().endswith("},"):
-                above = "["  # The records of a list go on.
-            section = _section(text, before, above, kind, focus, budget, tokenizer)
-            is_whole = not after or text[-1] == "\n"  # Else its last line is counted twice.
-            total.add(section.totals if is_whole else None, section.line)
+            above = header if sections else part.opening
+            if kind == "json":
+                goes_on = part.records is None and previous.rstrip().endswith("},")
+                above = "[" if goes_on else part.opening  # The records of a list go on.
+            section = _section(part, before, above, kind, focus, budget, tokenizer)
+            is_whole = kind == "json" or after is None or text[-1] == "\n"  # Else its last line is counted twice.
+            if part.records != 0:
+                total.add(section.totals if is_whole else None, section.line)
             section.totals = None
             sections.append(section)
             if not any(unit.rows and unit.first == 1 for unit in section.reading.units):
                 header = ""  # The first line is a row like the others.
             gc.collect(0)  # What the readers leave behind in cycles; it would stay until the end.
         before += text.count("\n")
-        previous, text = text[-3:], after
+        previous, part = text[-3:], after
     head = total.totals(focus)
     if head is not None and total.alike and all(map(_adds_up, sections)):
         return _Merged(total).reading(kind, [section.reading for section in sections], head, focus), None
@@ -100,12 +112,15 @@ def read_in_sections(
     return _side_by_side(kind, sections, lines, focus, budget, tokenizer)
 
 
-def sections_of(text: str, size: int) -> Iterator[str]:
-    """Yield sections of about `size` characters."""
-    start = 0
+def sections_of(text: str, size: int, kind: str) -> Iterator[TextSection]:
+    """Yield sections of about `size` characters, those of JSON with whole records if it has many of one kind."""
+    parts = parts_of_list(text, size) if kind == "json" else []
+    for part in parts:
+        yield TextSection(text[part.start : part.end], part.opening, part.records)
+    start = 0 if not parts else len(text)
     while start < len(text):
         end = _section_end(text, start, size)
-        yield text[start:end]
+        yield TextSection(text[start:end])
         start = end
 
 
@@ -126,24 +141,18 @@ def collecting_later() -> Iterator[None]:
 
 
 def _section_end(text: str, start: int, size: int) -> int:
-    """Return the end of a section of about that size: after a record or a line, else between records, else anywhere.
+    """Return the end of a section of about that size: after a line, else between records, else anywhere.
 
     What is left at the end is no section by itself if it is small: little can be learned from it.
     """
     end = start + size
     if end + size // 5 >= len(text):
         return len(text)
-    for sign in (*_ends_of_records(text), "\n", "},", ", ", " "):
+    for sign in ("\n", "},", ", ", " "):
         cut = text.rfind(sign, end - size // 10, end)
         if cut > start:
             return cut + len(sign)
     return end
-
-
-def _ends_of_records(text: str) -> list[str]:
-    """Return how the records of a list of JSON end if each stands on lines of its own."""
-    opened = _FIRST_RECORD.search(text, 0, 2_000) if text[:100].lstrip()[:1] in ("[", "{") else None
-    return [f"\n{opened[1]}}},\n"] if opened else []
 
 
 def _line_of_section(line: int, *, before: int, repeats_header: bool) -> int:
@@ -152,12 +161,18 @@ def _line_of_section(line: int, *, before: int, repeats_header: bool) -> int:
 
 
 def _section(
-    text: str, before: int, header: str, kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
+    part: TextSection, before: int, header: str, kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
 ) -> _Section:
+    text = part.text
     line = partial(_line_of_section, before=before, repeats_header=header.endswith("\n"))
     content = header + text
     reading = read_any(content, focus, KEPT * budget, kind=kind if reader_of(kind).by_line else "")
     totals = reading.totals() if reading.totals is not None else None
+    if kind == "json" and totals is not None:
+        if totals.count == part.records:
+            _leave_to_head(reading, totals)
+        else:
+            totals = None  # It was cut otherwise than it is read.
     moved(reading, line)
     # What precedes the section hides nothing in it; lines are numbered as in the source.
     lines = [""] * before + source_lines(text)
@@ -165,6 +180,14 @@ def _section(
     packed = [(each, list(each.places(reading))) for each in smaller]
     last = before + text.count("\n") + (not text.endswith("\n"))
     return _Section(before + 1, last, _only(reading, kept.kept), packed, totals, line)
+
+
+def _leave_to_head(reading: Reading, totals: Totals) -> None:
+    """Leave out what a section counts, because the head counts it in all sections, and what these counts represent."""
+    counts = set(map(id, totals.said))
+    for unit in reading.units:
+        if id(unit) in counts or id(unit.represented_by) in counts:
+            unit.score = -1.0
 
 
 def _only(reading: Reading, kept: set[int]) -> Reading:
@@ -288,7 +311,7 @@ def _side_by_side(
     before = 0
     for at in sorted(chosen):
         packed, places = sections[at].stages[chosen[at]]
-        hidden = sum(section.last - section.first + 1 for section in sections[before:at])
+        hidden = sections[at].first - sections[before].first
         blocks += [*([f"[{GAP} {hidden:,} lines]"] if hidden > 1 else ()), titles[at], packed.text]
         for place in places:
             (first, last), *shows = place.lines

@@ -18,7 +18,7 @@ from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
-from tersely.condensing.sections import SECTION, collecting_later, read_in_sections, sections_of
+from tersely.condensing.sections import SECTION, TextSection, collecting_later, read_in_sections, sections_of
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import Packed, Reading, Unit, pack
 from tersely.errors import InputError
@@ -95,9 +95,8 @@ def _condensed(
     clean = cleaned(text)
     size = section or _section_size(clean)
     if size:
-        return _packed_sections(
-            sections_of(clean, size), kind_of(clean), source_lines(clean), budget, question, tokenizer
-        )
+        kind = kind_of(clean)
+        return _packed_sections(sections_of(clean, size, kind), kind, source_lines(clean), budget, question, tokenizer)
     with collecting_later():
         reading = read_any(clean, question, budget)
         return _packed_reading(reading, clean, question, budget, tokenizer)
@@ -112,11 +111,11 @@ def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, f
     """
     counted: list[Future[int]] = []
 
-    def sections() -> Iterator[str]:
+    def sections() -> Iterator[TextSection]:
         for text in texts:
             text = _whole_characters(text)
             counted.append(counting.submit(O200K.count, text))
-            yield cleaned(text)
+            yield TextSection(cleaned(text))
 
     with ThreadPoolExecutor(max_workers=1) as counting:
         packed, account, kind, closing = _packed_sections(
@@ -135,7 +134,7 @@ def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, f
 
 
 def _packed_sections(
-    texts: Iterable[str],
+    texts: Iterable[TextSection],
     kind: str,
     lines: Sequence[str],
     budget: int,

@@ -12,10 +12,14 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from tersely.condensing.field_counts import FieldValues, match_of, named_values
 from tersely.condensing.focus import Focus
 from tersely.condensing.records import Cells, counts_of
+
+if TYPE_CHECKING:
+    from tersely.condensing.units import Unit
 
 MOST_DIFFERENT = 20_000
 """Values of a field; one with more is a name or a measure, and its counts would need much memory."""
@@ -80,6 +84,8 @@ class Totals:
     records: int = 0
     """How many lines could have such values."""
     templates: Mapping[Hashable, TemplateLines] = field(default_factory=dict)
+    said: Sequence["Unit"] = ()
+    """Units that say the same about this section only."""
 
     def head(self, focus: Focus) -> str:
         return "\n".join(self.write(self, focus)[0])

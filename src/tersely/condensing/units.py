@@ -116,6 +116,12 @@ class Unit:
     """The beginning of the source line that an owner shows for this unit, e.g. a path that several lines share."""
     repeated: "RepeatedLine | None" = None
     """For a line that represents others: what is needed to count them over the sections of a longer text."""
+    whole: str = ""
+    """For a row whose text omits the usual values: all of it, for when something else speaks for the row."""
+    represented_by: "Unit | None" = None
+    """The unit that states an exact count or pattern of which this one is an ordinary case; beside it, it says nothing
+    new and never fills what is left of the budget.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,6 +367,8 @@ class _Packing:
         """The other members of each family, the best last."""
         self.left: dict[Hashable, int] = {}
         """How many of them were not candidates yet in this round, once one was."""
+        self.counts_at: dict[int, int] = before.counts_at if before is not None else _places_of_counts(reading.units)
+        """By identity, where the units are that represent others."""
         if before is not None:
             self._resume(before)
 
@@ -489,7 +497,7 @@ class _Packing:
         while heap and room > 2 and misses < 400:
             rank, index = heapq.heappop(heap)
             unit = units[index]
-            if index in kept:
+            if index in kept or (unit.represented_by is not None and self._is_represented(unit)):
                 self._follow(heap, unit.family)
                 continue
             chain: list[int] = []
@@ -531,6 +539,10 @@ class _Packing:
             self.kept.update(chain)
             if unit.family is not None:
                 self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
+
+    def _is_represented(self, unit: Unit) -> bool:
+        """Whether a count that is shown represents the unit."""
+        return self.counts_at.get(id(unit.represented_by), -1) in self.kept
 
     def _owners_cost(self, unit: Unit, chain: list[int]) -> int:
         """Return what the owners of a unit cost, and shorten them where they would cost too much."""
@@ -592,6 +604,11 @@ class _Packing:
         self.gaps.see(self.kept)
         body = lay_out(self.reading, self.kept, self.changed, self.gaps)
         return self.head + "\n" + body if self.head and body else self.head or body
+
+
+def _places_of_counts(units: Sequence[Unit]) -> dict[int, int]:
+    counts = {id(unit.represented_by) for unit in units if unit.represented_by is not None}
+    return {id(unit): index for index, unit in enumerate(units) if id(unit) in counts} if counts else {}
 
 
 class Gaps:
@@ -679,7 +696,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
     for index in order:
         owner = units[index].parent
         if owner is not None:
-            shown[owner - base] = shown.get(owner - base, 0) + 1
+            shown[owner - base] = shown.get(owner - base, 0) + max(1, units[index].count)
     marks = gaps.marks(units, order) if reading.gaps else {}
     if reading.numbered:
         marks = _numbered_marks(units, order, marks, changed)

@@ -364,13 +364,32 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
         [(index, None) for index in (*preface, *loose)] + [(record.lines[0], at) for at, record in enumerate(records)]
     )
     closing = set(loose[-3:]) if loose and loose[-1] == len(texts) - 1 else set()
+    openings: list[Unit] = []
     for index, at in order:
         if at is None:
             score = WEIGHTS["records"].roles["closing" if index in closing else "loose"] + rows.own[index]
             units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
         else:
-            units += _units(records[at], texts, filled, rows, len(units), whole=at in chosen, of_opening=of_opening)
+            first = len(units)
+            units += _units(records[at], texts, filled, rows, first, whole=at in chosen, of_opening=of_opening)
+            openings.append(units[first])
+    _count_equal(openings)
     return Reading("records", units, head=_head(records, rows))
+
+
+def _count_equal(openings: list[Unit]) -> None:
+    """Let one of the openings that are equal count the others, which are shown only above lines of their blocks."""
+    groups: dict[str, list[Unit]] = {}
+    for unit in openings:
+        if unit.parent is None and unit.score >= 0:
+            groups.setdefault(unit.text, []).append(unit)
+    for first, *others in groups.values():
+        if others:
+            first.text += f" [opens {len(others) + 1} blocks]"
+            first.score = max(first.score, *(unit.score for unit in others))
+            first.folded = runs_of((unit.first, unit.last) for unit in others)
+            for unit in others:
+                unit.score = -1.0
 
 
 def _size_of_openings(records: list[Record], texts: list[str]) -> int:
@@ -743,7 +762,8 @@ def _units(
 ) -> Iterator[Unit]:
     """Yield the units of a block: the opening with the fields right below it that locate it, then its other lines.
 
-    A block whose opening says nothing is named by its fields: whatever is shown of it comes with them.
+    A block whose opening does not tell it from others is named by its fields: whatever is shown of it comes with them,
+    and with the opening unless all blocks have the same.
     """
     opened = 1
     while opened < min(3, len(record.lines)) and rows.is_identity(record.lines[opened], record, texts):
@@ -751,9 +771,11 @@ def _units(
     head = record.lines[:opened]
     only_name = rows.names_only and whole and len(record.lines) > opened
     owner = base
+    if record.names and whole and texts[head[0]] in rows.shared:
+        head = []
     if record.names and whole:
-        owner, head = base + record.lines.index(record.names[-1]) - opened, []
-    else:
+        owner = base + bool(head) + record.lines.index(record.names[-1]) - opened
+    if head:
         yield Unit(
             "\n".join(texts[index] for index in head),
             filled[head[0]] + 1,
@@ -776,7 +798,7 @@ def _units(
             share, titled = OF_TITLE if not only_name else 1.0, True
         scores.append(share * record.score + rows.own[index])
     best = max([record.score, *scores])
-    above = None
+    above = base if head else None
     for place, (index, score) in enumerate(zip(record.lines[opened:], scores, strict=True), base + bool(head)):
         line = filled[index] + 1
         if index in record.names:

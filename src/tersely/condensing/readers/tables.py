@@ -4,6 +4,10 @@ Rows are the units, verbatim with single blanks; the header is their owner. A ro
 its relevance to the focus, by cells that are odd in their column, by bad states, and by
 extremes of the requested column. Tables without a header, tables after other lines and
 several tables in one text are supported; lines that are not rows are units of their own.
+
+What the counts of the columns say already is not said again by rows: where most rows repeat
+others, each is shown once with its count, and of the ordinary rows after the first only the
+cells are shown that do not have the usual value of their column.
 """
 
 import heapq
@@ -12,14 +16,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.features import Features
-from tersely.condensing.field_counts import FEWEST, FieldValues, match_of, named_values, telling
+from tersely.condensing.field_counts import FEWEST, Counted, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
 from tersely.condensing.records import Cells, Column, sounds_like_a_name, weigh_columns
-from tersely.condensing.totals import Totals
-from tersely.condensing.units import Reading, Unit
+from tersely.condensing.totals import TemplateLines, Totals
+from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, separated, table_parts
 
@@ -36,6 +41,14 @@ MOST_FURTHER = 8
 """… and so many in all if there is room."""
 FROM_BUDGET = 300
 """In tokens. A smaller budget has no room for counts."""
+MOST_DISTINCT = 0.5
+"""Share of different rows up to which equal ones are shown once, with their number."""
+USUAL_SHARE = 0.8
+"""Share of the rows that have the usual value of a column."""
+ORDINARY = 0.3
+"""A row that scores at most so much more than half of the rows is an ordinary one."""
+LEAST_SAVED = 0.25
+"""Share of an ordinary row that must have usual values, or it is shown whole."""
 
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
@@ -81,8 +94,17 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         scores = rows[offset : offset + size]
         owner: int | None = None
         fields = _fields(table, focus) if budget >= FROM_BUDGET else {}
-        totals = Totals(size, _write_head, "rows", fields, shared=(table.sign, *table.header))
-        counts, further = _write_head(totals, focus)
+        alike = _equal_rows(table)
+        totals = Totals(
+            size,
+            _write_head,
+            "rows",
+            fields,
+            shared=(table.sign, *table.header, *(("equal rows are counted",) if alike else ())),
+            templates={text: TemplateLines([table.lines[row] for row in rows]) for text, rows in alike.items()},
+        )
+        found_counts = telling(list(fields.values()), focus, every=True)
+        counts, further = _head_lines(totals, found_counts)
         heads += counts
         all_totals.append(totals)
         above = table.header_line if table.header_text else table.lines[0]
@@ -100,20 +122,26 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     rows=table.lines,
                 )
             )
+        if alike:
+            units += _counted_rows(table, alike, scores, owner)
+            offset += size
+            continue
         shown: Sequence[int] = range(size)
         most = min(MOST_UNITS, 2_000 + 4 * budget)
         if size > most:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
+        brief = _without_usual(table, _usual_values(list(fields), found_counts[:MOST_FURTHER], table), scores)
         for row in shown:
             text = narrow(table.rows[row], table.texts[row])
             units.append(
                 Unit(
-                    text,
+                    brief.get(row, text),
                     table.lines[row],
                     table.lines[row],
                     scores[row],
                     owner,
                     family=None if offset + row in leaders else _VARIABLE.sub("#", text[:140]),
+                    whole=text if row in brief else "",
                 )
             )
         offset += size
@@ -121,12 +149,93 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
 
 
+def _equal_rows(table: Table) -> dict[str, list[int]]:
+    """Return the rows by their text if most of them repeat others."""
+    alike: dict[str, list[int]] = {}
+    size = len(table.texts)
+    for row, text in enumerate(table.texts):
+        if len(alike) > MOST_DISTINCT * size:
+            return {}
+        alike.setdefault(text, []).append(row)
+    return alike if len(alike) <= MOST_DISTINCT * size else {}
+
+
+def _counted_rows(table: Table, alike: dict[str, list[int]], scores: list[float], owner: int | None) -> list[Unit]:
+    """Return one unit for all rows that are equal, with their number."""
+    units: list[Unit] = []
+    for text, rows in alike.items():
+        line, *others = (table.lines[row] for row in rows)
+        units.append(
+            Unit(
+                with_counts(text, len(rows)),
+                line,
+                line,
+                max(scores[row] for row in rows),
+                owner,
+                count=len(rows),
+                folded=runs_of((at, at) for at in others),
+                repeated=RepeatedLine(text, text),
+            )
+        )
+    return units
+
+
+def _usual_values(columns: list[str], counts: list[tuple[float, int, Counted]], table: Table) -> dict[int, str]:
+    """Return the columns in which nearly all rows have one value that a count in the head states."""
+    usual: dict[int, str] = {}
+    for _, at, counted in counts:
+        column = int(columns[at])
+        value, times = _column(table, column).counts.most_common(1)[0]
+        if times >= USUAL_SHARE * len(table.rows) and value in counted.listed:
+            usual[column] = value
+    return usual
+
+
+def _without_usual(table: Table, usual: dict[int, str], scores: list[float]) -> dict[int, str]:
+    """Return the ordinary rows, but the first one, without their usual values where that saves enough."""
+    if not usual or not scores or _is_wide(table):
+        return {}
+    limit = sorted(scores)[len(scores) // 2] + ORDINARY
+    brief: dict[int, str] = {}
+    seen = False
+    for row, cells in enumerate(table.rows):
+        if scores[row] > limit:
+            continue
+        if not seen:
+            seen = True
+            continue
+        hidden = {at for at, value in usual.items() if at < len(cells) and cells[at] == value}
+        text = _without_cells(cells, hidden, table.sign)
+        if len(text) <= (1 - LEAST_SAVED) * len(table.texts[row]):
+            brief[row] = text
+    return brief
+
+
+def _without_cells(cells: list[str], hidden: set[int], sign: str) -> str:
+    parts: list[str] = []
+    for column, cell in enumerate(cells):
+        if column not in hidden:
+            parts.append(cell)
+        elif not parts or parts[-1] != GAP:
+            parts.append(GAP)
+    return sign.join(parts)
+
+
+def _width(table: Table) -> int:
+    return Counter(map(len, table.rows)).most_common(1)[0][0]
+
+
+def _is_wide(table: Table) -> bool:
+    """Whether few rows would fit, so that only the columns that matter are shown."""
+    sample = table.texts[:200]
+    return sum(map(len, sample)) > WIDEST_ROW * len(sample) and _width(table) >= 6
+
+
 def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list[str], str], str]:
     """Return how rows are shown: whole, or if few would fit, only the columns that matter, with `…` for the others."""
     size = len(table.rows)
-    average = sum(map(len, table.texts[:200])) / max(1, min(size, 200))
-    width = Counter(map(len, table.rows)).most_common(1)[0][0]
-    if average <= WIDEST_ROW or width < 6:
+    width = _width(table)
+    if not _is_wide(table):
         return lambda cells, text: text
     wanted = [0.0] * width
     best = sorted(range(size), key=lambda row: (-scores[row], row))[:20]
@@ -154,16 +263,7 @@ def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list
             shown.add(column)
             room -= cost
 
-    def cut(cells: list[str], text: str) -> str:
-        parts: list[str] = []
-        for column, cell in enumerate(cells):
-            if column in shown:
-                parts.append(cell)
-            elif not parts or parts[-1] != "…":
-                parts.append("…")
-        return table.sign.join(parts)
-
-    return cut
+    return lambda cells, text: _without_cells(cells, {at for at in range(len(cells)) if at not in shown}, table.sign)
 
 
 def _column(table: Table, column: int) -> Cells:
@@ -241,8 +341,11 @@ def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
 
     The others say more about the ordinary rows than a few of these rows would.
     """
+    return _head_lines(totals, telling(list(totals.fields.values()), focus, every=True))
+
+
+def _head_lines(totals: Totals, found: list[tuple[float, int, Counted]]) -> tuple[list[str], list[str]]:
     fields = list(totals.fields.values())
-    found = telling(fields, focus, every=True)
     texts = [f"[{totals.count} rows; {fields[at].label}: {counted.text}]" for _, at, counted in found]
     matter = min(MOST_COUNTED, sum(1 for score, _, _ in found if score > 0))
     return texts[:matter], texts[matter:MOST_FURTHER]

@@ -120,8 +120,16 @@ _OUTCOME_TERMS = frozenset(
         "exception",
     )
 )
-COUNTED: tuple[Role, ...] = ("passed", "skipped", "started", "detail", "setup")
-"""Roles of lines that are represented by their number."""
+COUNTED: dict[Role, str] = {
+    "passed": "of passed tests",
+    "skipped": "of skipped tests",
+    "started": "that announce tests",
+    "detail": "of details of passed tests",
+    "setup": "about the test runner's setup",
+}
+"""Roles of lines that are represented by their number, and what these lines are."""
+LARGEST_SHARE = 0.3
+"""Of the lines; a word of the question in more of them names no test in particular."""
 _ENDINGS: tuple[Role, ...] = ("totals", "passed", "started", "setup")
 """Roles that end the section of a failure."""
 
@@ -373,7 +381,8 @@ def _asked(found: Found, index: int, focus: Focus) -> float:
         and focus.terms[at].kind != "synonym"
         and focus.terms[at].weight >= 0.4
     ]
-    return WEIGHTS["test_run"].relevance * sum(found.weights[at] for at in naming)
+    most = max(1.0, LARGEST_SHARE * len(found.relevance))
+    return WEIGHTS["test_run"].relevance * sum(found.weights[at] for at in naming if found.frequency[at] <= most)
 
 
 def _score(
@@ -402,7 +411,8 @@ def _counts(roles: list[Role]) -> list[Unit]:
     if not counts:
         return []
     runs = runs_of((at + 1, at + 1) for at, role in enumerate(roles) if role in COUNTED)
-    text = f"[lines about tests: {', '.join(f'{counts[role]} {role}' for role in COUNTED if counts[role])}]"
+    said = [f"{counts[role]:,} lines {what}" for role, what in COUNTED.items() if counts[role]]
+    text = f"[{', '.join(said)}]"
     return [Unit(text, 1, 0, WEIGHTS["test_run"].roles["pinned"] + 5.0, count=0, folded=runs)]
 
 

@@ -24,6 +24,7 @@ from tersely.condensing.records import (
     MOST_MISSING,
     asks_for_absence,
     beyond,
+    counts_of,
     extremes,
     is_missing,
     looks_like_a_name,
@@ -32,6 +33,7 @@ from tersely.condensing.records import (
     oddness,
     sounds_like_a_name,
 )
+from tersely.condensing.totals import Totals
 from tersely.condensing.units import GAP, Gaps, HiddenValues, Reading, Unit, trend_of
 from tersely.condensing.value_places import value_places
 from tersely.condensing.weights import WEIGHTS
@@ -66,6 +68,10 @@ MOST_COUNTED = 5
 """Fields whose values are counted over all records."""
 PATTERN = 0.45
 """Score of the values that all records of a list share."""
+REPEATED = 0.85
+"""What a value that occurred before under the same path is worth, as a share of a new one."""
+USUAL_SHARE = 0.8
+"""A counted value that at least this share of the records has is represented by its count."""
 LONGEST_PATTERN = 240
 ORDINARY = 0.3
 """A value that scores at most so much more than half of the values of its field is an ordinary one."""
@@ -864,7 +870,7 @@ class _Scorer:
                 scores[node] *= 0.7 if self.focus.trouble or not self.found.relevance[node] else 1.0
                 continue
             if value in seen:
-                scores[node] *= 0.85
+                scores[node] *= REPEATED
             else:
                 scores[node] += 0.15 + 0.25 / (1 + math.log(many)) if many > 1 else 0.35
                 seen.add(value)
@@ -1023,6 +1029,37 @@ class _Winners:
         return len(values) < 4 or values.count(values[0]) < len(values)
 
 
+_OF = " of "
+"""Between the names of a list inside of records and of a field, in the names of totals."""
+
+
+def write_counts(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
+    """Write what the records of a list have in the fields that matter, and what all of them share."""
+    places: list[tuple[str, str]] = []
+    fields: list[FieldValues] = []
+    constant: dict[str, list[str]] = {}
+    for name, values in totals.fields.items():
+        below, _, label = name.partition(_OF)
+        records = len(values.values) + values.absent + values.nested
+        group = (
+            f"{records} {'.'.join(filter(None, ('' if totals.noun == 'records' and below else totals.noun, below)))}"
+        )
+        if records < FEWEST:
+            continue
+        is_constant = records == len(values.values) and len(counts_of(values.values)) == 1
+        if is_constant and not focus.rejects(values.label) and not focus.names(values.label):
+            part = f"{label}: {spelled(values.values[0])}"
+            parts = constant.setdefault(group, [])
+            if sum(map(len, parts)) + len(part) <= LONGEST_PATTERN:
+                parts.append(part)
+            continue
+        fields.append(values)
+        places.append((group, label))
+    chosen = telling(fields, focus)[:MOST_COUNTED]
+    lines = [f"[{places[at][0]}; {places[at][1]}: {counted.text}]" for _, at, counted in chosen]
+    return lines + [f"[all {group}: {', '.join(parts)}]" for group, parts in constant.items() if parts], []
+
+
 class _FieldCounts:
     """Units that say what all records of a list have in a field, for the fields that matter to the question."""
 
@@ -1055,7 +1092,39 @@ class _FieldCounts:
             places.append((path, owner))
         chosen = telling(fields, worth.focus)[:MOST_COUNTED]
         units = [self._unit(score, *places[at], counted) for score, at, counted in chosen]
-        return units + [self._pattern(owner, paths) for owner, paths in constant.items()]
+        units += [self._pattern(owner, paths) for owner, paths in constant.items()]
+        self._fold_owners(units)
+        return units
+
+    def totals(self, said: list[Unit]) -> Totals:
+        """Return what the records have in their fields of the list (or map) that the text is, or that it breaks off in.
+
+        A field is found by the names of the list inside of a record (empty for its own fields) and of the field.
+        """
+        tree, shape = self.tree, self.shape
+        at = 0
+        while tree.kind[at] != LIST and at not in shape.maps and (inside := shape.children[at]):
+            at = inside[-1]
+        inside = shape.children[at] or []
+        if not inside:
+            return Totals(0, write_counts, "records")
+        own = shape.paths[inside[0]]
+        fields: dict[str, FieldValues] = {}
+        for path, nodes in self.worth.columns.items():
+            owner = shape.record_path(path)
+            if not self._is_below(owner, own) or shape.path_key[path][:1] == "[":
+                continue
+            values = [tree.value[node] for node in nodes]
+            nested = self.records[path] - len(nodes)
+            absent = max(0, self.records[owner] - len(nodes) - nested)
+            name = f"{self._label(owner, own)}{_OF}{self._label(path, owner)}"
+            fields[name] = FieldValues(shape.path_key[path], values, absent, nested=nested)
+        return Totals(len(inside), write_counts, self._label(own, -1) or "records", fields, said=said)
+
+    def _is_below(self, path: int, above: int) -> bool:
+        while path > above:
+            path = self.shape.path_parent[path]
+        return path == above
 
     def _named_values(self, nodes: list[int]) -> set[str]:
         """Return the values that the question names: those with more words of it than the others."""
@@ -1080,7 +1149,7 @@ class _FieldCounts:
         text = f"[{self._group(owner)}; {self._label(path, owner)}: {counted.text}]"
         line = next((tree.line[node] for node in nodes if tree.value[node] == counted.first), tree.line[nodes[0]])
         leaves = [node for node in nodes if tree.value[node] in counted.listed]
-        return Unit(text, line, line, score, count=0, folded=self._lines(leaves)), leaves
+        return Unit(text, line, line, score, count=0), leaves
 
     def _pattern(self, owner: int, paths: list[int]) -> tuple[Unit, list[int]]:
         """Return what all records have in common, which is not worth showing again with each of them."""
@@ -1094,18 +1163,36 @@ class _FieldCounts:
                 leaves += columns[path]
         line = tree.line[leaves[0]] if leaves else 1
         text = f"[all {self._group(owner)}: {', '.join(parts)}]"
-        return Unit(text, line, line, PATTERN if parts else -1.0, count=0, folded=self._lines(leaves)), leaves
+        return Unit(text, line, line, PATTERN if parts else -1.0, count=0), leaves
 
-    def _lines(self, leaves: list[int]) -> Callable[[], Iterable[tuple[int, int]]]:
-        line = self.tree.line
-        return lambda: ((line[leaf], line[leaf]) for leaf in leaves)
+    def _fold_owners(self, units: list[tuple[Unit, list[int]]]) -> None:
+        """Let the units represent the lines of their leaves, and of objects in records of which all is counted."""
+        tree, shape = self.tree, self.shape
+        by: list[int] = [-1] * len(tree)
+        for at, (_, leaves) in enumerate(units):
+            for leaf in leaves:
+                by[leaf] = at
+        lines: list[list[int]] = [[] for _ in units]
+        for node in range(len(tree) - 1, -1, -1):
+            inside = shape.children[node]
+            if inside and not shape.record[node] and not tree.value[node]:
+                by[node] = -1 if any(by[child] < 0 for child in inside) else by[inside[0]]
+            if by[node] >= 0:
+                lines[by[node]].append(tree.line[node])
+        for (unit, _), own in zip(units, lines, strict=True):
+            unit.folded = _runs_later(own)
 
 
-def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[float]) -> None:
-    """Lower the values that are as good as most in their field, record by record.
+def _runs_later(lines: list[int]) -> Callable[[], Iterable[tuple[int, int]]]:
+    return lambda: ((line, line) for line in lines)
+
+
+def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[float]) -> dict[int, int]:
+    """Lower the values that are as good as most in their field, record by record, and return them.
 
     What answers the question comes first, then the counts of fields, then one ordinary record as a whole, as a pattern
-    for the others, instead of crumbs of many.
+    for the others, instead of crumbs of many. Each value comes with the place of its record among the ordinary ones,
+    -1 beside a value that stands out.
     """
     records = Counter(shape.paths)
     owners: list[int] = [-1] * len(tree)
@@ -1121,8 +1208,11 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
         if len({owners[node] for node in inside}) < FEWEST:
             continue  # Lines of one text, or items of few lists: no field that many records have.
         limit = sorted(scores[node] for node in inside)[len(inside) // 2] + ORDINARY
+        usual, times = Counter(tree.value[node] for node in inside).most_common(1)[0]
+        # The first record with the usual value scores a little more than those that repeat it, and is as ordinary.
+        first = limit / REPEATED if times >= USUAL_SHARE * len(inside) else limit
         for node in inside:
-            if scores[node] <= limit and node not in worth.winning:
+            if scores[node] <= (first if tree.value[node] == usual else limit) and node not in worth.winning:
                 ordinary.append(node)
             else:
                 standing.add(owners[node])
@@ -1132,10 +1222,30 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
         if owners[node] == node and node not in standing:
             places[node] = seen[shape.paths[node]]
             seen[shape.paths[node]] += 1
+    found: dict[int, int] = {}
     for node in ordinary:
-        place = places.get(owners[node])
-        if place is not None:  # The values beside one that stands out belong to it.
+        place = found[node] = places.get(owners[node], -1)
+        if place >= 0:  # The values beside one that stands out belong to it.
             scores[node] = min(scores[node], PATTERN) / (1 + place)
+    return found
+
+
+def _represented(
+    tree: Tree, shape: _Shape, counts: list[tuple[Unit, list[int]]], ordinary: dict[int, int]
+) -> dict[int, Unit]:
+    """Return the values of which a count or the pattern of all records says everything, each with its unit.
+
+    One record with the usual values stays whole, as does what belongs to a value that stands out.
+    """
+    sizes = Counter(path for node, path in enumerate(shape.paths) if tree.kind[node] == LEAF)
+    represented: dict[int, Unit] = {}
+    for unit, leaves in counts:
+        times = Counter((shape.paths[leaf], tree.value[leaf]) for leaf in leaves)
+        for leaf in leaves:
+            path = shape.paths[leaf]
+            if ordinary.get(leaf, 0) > 0 and times[path, tree.value[leaf]] >= USUAL_SHARE * sizes[path]:
+                represented[leaf] = unit
+    return represented
 
 
 class _TreeReading:
@@ -1146,8 +1256,10 @@ class _TreeReading:
         self.scores = scores = worth.scores()
         self.winning = worth.winning
         self.by_line = kind in BY_LINE
-        counts = _FieldCounts(tree, shape, worth).units()
-        _lower_ordinary(tree, shape, worth, scores)
+        self.fields = _FieldCounts(tree, shape, worth)
+        counts = self.fields.units()
+        ordinary = _lower_ordinary(tree, shape, worth, scores)
+        self.represented = _represented(tree, shape, counts, ordinary)
         self.counts = [unit for unit, _ in counts]
         """Units that say what all records have in a field."""
         self.counted = [leaves for _, leaves in counts]
@@ -1209,7 +1321,15 @@ class _TreeReading:
         self.first_unit: Unit | None = units[0] if units else None
         self.last_unit: Unit | None = units[-1] if units else None
         units += self.counts
-        return Reading(self.kind, units, gaps=self.by_line, layout=self.layout, hidden=self.hidden, decay=0.2)
+        return Reading(
+            self.kind,
+            units,
+            gaps=self.by_line,
+            layout=self.layout,
+            hidden=self.hidden,
+            decay=0.2,
+            totals=(lambda: self.fields.totals(self.counts)) if self.kind == "json" else None,
+        )
 
     def _unit(self, node: int) -> Unit:
         tree, shape = self.tree, self.shape
@@ -1223,12 +1343,23 @@ class _TreeReading:
             elif family is not None and parent in self.labelled:
                 family = ("below", parent)
             return Unit(
-                self.leaf_text(node) + ", ", line, tree.ends.get(node, line), self.scores[node], owner, family=family
+                self.leaf_text(node) + ", ",
+                line,
+                tree.ends.get(node, line),
+                self.scores[node],
+                owner,
+                family=family,
+                represented_by=self.represented.get(node),
             )
         text = self.label(node)
         # A record that no line opens shows no line of its own.
         last = line if text or node not in tree.joint else line - 1
         score = self.scores[node] if tree.value[node] else -1.0
+        if parent in shape.maps and self.represented:
+            # The name of a record says something new even if its values do not.
+            score = max(
+                [score, *(self.scores[leaf] for leaf in shape.children[node] or () if leaf in self.represented)]
+            )
         identity = shape.identity.get(node)
         if identity:
             text += ", ".join(self._path_to(leaf, node) + self.leaf_text(leaf) for leaf in identity)

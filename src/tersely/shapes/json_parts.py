@@ -1,0 +1,94 @@
+"""Cut a long JSON document between the records of its longest list or map, without parsing it.
+
+    for part in parts_of_list(text, 10_000_000):
+        text[part.start : part.end]       # whole records; the first part also has all that is before the list
+
+A record is never cut, so what is counted in the parts adds up. A map is an object whose values are objects. Linear in
+the text, whatever its brackets are.
+"""
+
+import re
+from dataclasses import dataclass
+
+_NEXT_BRACKET = re.compile(r"""[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+([\[\]{}])""", re.S)
+"""Everything up to the next bracket that is not inside a string."""
+_COMMA = re.compile(r"\s*,(?:[ \t\r]*\n)?")
+_ONLY_ENDS = re.compile(r"[\s\]}]*")
+
+
+@dataclass(frozen=True)
+class JsonPart:
+    start: int
+    end: int
+    records: int
+    """Whole records of the list in it."""
+    opening: str = ""
+    """The bracket that makes it a document if it begins with a record."""
+
+
+def parts_of_list(text: str, size: int) -> list[JsonPart]:
+    """Return parts of about that size; empty if the text is no document with records for more than one part.
+
+    What follows the list is a part without records.
+    """
+    return _Cutter(text, size).parts_of_text()
+
+
+class _Cutter:
+    """One pass over the brackets of a document."""
+
+    def __init__(self, text: str, size: int) -> None:
+        self.text, self.size = text, size
+        self.open: list[str] = []
+        self.counts: list[int] = []
+        """For each open bracket, how many records ended in it since the last cut."""
+        self.cuts: dict[int, tuple[int, int]] = {}
+        """Depth of an open list or map → where its last whole record ends, and how many records that makes."""
+        self.parts: list[JsonPart] = []
+        self.start = 0
+        self.depth = 0
+        """Of the list that is cut; 0 until the first cut."""
+
+    def parts_of_text(self) -> list[JsonPart]:
+        at = 0
+        while (found := _NEXT_BRACKET.match(self.text, at)) is not None:
+            at = found.end()
+            if found[1] in "[{":
+                self.open.append(found[1])
+                self.counts.append(0)
+                continue
+            if not self.open or (self.open[-1] == "[") != (found[1] == "]"):
+                return []
+            self.cuts.pop(len(self.open), None)
+            if self.depth == len(self.open):
+                return self._with_end(at) if self.parts else []
+            self.open.pop()
+            self.counts.pop()
+            if found[1] == "}" and self.open:
+                self._end_record(at)
+        return []  # There is no end of the list.
+
+    def _end_record(self, at: int) -> None:
+        self.counts[-1] += 1
+        comma = _COMMA.match(self.text, at)
+        if comma is None:
+            return
+        self.cuts[len(self.open)] = comma.end(), self.counts[-1]
+        if at - self.start < self.size or at + self.size // 5 >= len(self.text):
+            return
+        depth = self.depth or max(self.cuts, key=lambda each: (self.cuts[each][1], -each))
+        if depth in self.cuts:
+            end, records = self.cuts.pop(depth)
+            self.parts.append(JsonPart(self.start, end, records, self._opening()))
+            self.counts[depth - 1] -= records
+            self.start, self.depth = end, depth
+
+    def _opening(self) -> str:
+        return self.open[self.depth - 1] if self.parts else ""
+
+    def _with_end(self, at: int) -> list[JsonPart]:
+        """Return the parts with the last one, and with what follows the list."""
+        is_end = _ONLY_ENDS.fullmatch(self.text, at) is not None
+        end = len(self.text) if is_end else at
+        parts = [*self.parts, JsonPart(self.start, end, self.counts[-1], self._opening())]
+        return parts if is_end else [*parts, JsonPart(end, len(self.text), 0)]
