@@ -15,7 +15,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -78,8 +77,7 @@ def standard_library() -> Iterator[None]:
     modules: tuple[ModuleType, ...] = (mask, secret_assignments, secret_patterns, secret_search, secret_structures)
     kept = {module: dict(vars(module)) for module in modules}
     table = secret_search.token_table()
-    tokens = replace(
-        table,
+    tokens = table._replace(
         by_prefix={prefix: standard(entries) for prefix, entries in table.by_prefix.items()},
         prefix=standard(table.prefix),
         form=standard(table.form),

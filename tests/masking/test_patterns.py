@@ -1,11 +1,15 @@
 """Every entry of patterns.toml, checked against the examples it carries."""
 
+import json
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from tersely.masking.mask import Masker
 from tersely.masking.search import token_table, tokens
 from tersely.masking.spans import MaskingDeadline
-from tersely.masking.token_patterns import TokenForm, TokenPattern, token_patterns
+from tersely.masking.token_patterns import FILE, TokenForm, TokenPattern, read_entries, token_patterns
 
 
 def kinds_in(text: str) -> list[tuple[str, str]]:
@@ -33,6 +37,12 @@ def test_a_form_is_found_by_its_example_and_not_by_its_counterexample(entry: Tok
     assert kinds_in(f"before {token} after") == [(token, entry.kind)]
     assert kinds_in(f"before {other} after") == []
     assert token not in Masker().mask(f"before {token} after")
+
+
+def test_the_file_reads_as_toml_does() -> None:
+    content = Path(FILE).read_text(encoding="utf-8")
+    lists = json.loads(json.dumps(read_entries(content)))  # Tuples become lists.
+    assert lists == tomllib.loads(content)
 
 
 def test_a_kind_fits_into_a_mark() -> None:

@@ -9,7 +9,8 @@ The looser the syntax, the more the value has to look like a secret.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
 
 from tersely.masking.assignments import is_mixed, worth_masking
 from tersely.masking.patterns import (
@@ -20,6 +21,7 @@ from tersely.masking.patterns import (
     Places,
     any_of,
     compiled,
+    groups_in,
     is_code,
     is_placeholder,
     is_random,
@@ -92,12 +94,11 @@ _FORMS: tuple[tuple[str, bool], ...] = (
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
-ANY_FORM = any_of(compiled(source, ignore_case=True) for source, _ in _FORMS)
+ANY_FORM = any_of([compiled(source, ignore_case=True) for source, _ in _FORMS])
 _ANY_NAME = compiled(rf"[\w.\-]*{ANCHOR}[\w.\-]*", ignore_case=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Forms:
+class _Forms(NamedTuple):
     """A few of the forms, with groups: many groups at once are slow."""
 
     pattern: Pattern
@@ -111,7 +112,7 @@ def _some_forms(first: int, last: int) -> _Forms:
     groups: list[tuple[int, int, int]] = []
     at = 1
     for number in range(first, last):
-        end = at + compiled(_FORMS[number][0]).groups
+        end = at + groups_in(_FORMS[number][0])
         groups.append((number, at, end))
         at = end
     sources = (source for source, _ in _FORMS[first:last])
@@ -120,13 +121,17 @@ def _some_forms(first: int, last: int) -> _Forms:
 
 
 _WRAPPED, _NEXT_LINE = 0, len(_FORMS) - 1
-_SOME_FORMS = tuple(_some_forms(first, min(first + 6, _NEXT_LINE)) for first in range(0, _NEXT_LINE, 6))
-_LAST_FORM = _some_forms(_NEXT_LINE, _NEXT_LINE + 1)
+
+
+@cache
+def _all_forms() -> tuple[_Forms, ...]:
+    some = (_some_forms(first, min(first + 6, _NEXT_LINE)) for first in range(0, _NEXT_LINE, 6))
+    return (*some, _some_forms(_NEXT_LINE, _NEXT_LINE + 1))
 
 
 def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
     """The number of the form that a match has, and its groups: the name, and then the value."""
-    for forms in (*_SOME_FORMS, _LAST_FORM):
+    for forms in _all_forms():
         if forms.bounds.match(text, start, end) is None:
             continue
         if (places := forms.pattern.groups_of(text, start, end)) is not None:

@@ -10,7 +10,6 @@ Masking fails closed: a text that cannot be masked, or not in time, raises
 knows no servers and no settings.
 """
 
-import hashlib
 import hmac
 import json
 import os
@@ -201,7 +200,7 @@ class Masker:
                 quoted_to = scalar[1]
 
     def _mark(self, kind: str, value: bytes) -> bytes:
-        digits = hmac.digest(self._key, b"value:" + value, hashlib.sha256).hex()[:_IDENTIFYING].encode()
+        digits = hmac.digest(self._key, b"value:" + value, "sha256").hex()[:_IDENTIFYING].encode()
         return b"[MASKED:%s:%s%s]" % (kind.encode(), digits, self._check(digits))
 
     def _check(self, digits: bytes) -> bytes:
@@ -209,7 +208,7 @@ class Masker:
 
         Marks of 8 digits, as older versions wrote, have 12 bits for this: too few. They are read as foreign.
         """
-        return hmac.digest(self._key, b"mark:" + digits, hashlib.sha256).hex()[:_VERIFYING].encode()
+        return hmac.digest(self._key, b"mark:" + digits, "sha256").hex()[:_VERIFYING].encode()
 
 
 @lru_cache(maxsize=64)

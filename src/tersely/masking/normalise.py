@@ -6,11 +6,10 @@ view that `normalised` returns spells all of these in one way and maps spans bac
 finders need to know only that way.
 """
 
-import html
 import re
 import unicodedata
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 
 from tersely.masking.patterns import ANCHOR, compiled
@@ -81,6 +80,7 @@ def _any_of(words: Iterable[bytes]) -> bytes:
     return b"|".join(re.escape(word) for word in sorted(words, key=len, reverse=True))
 
 
+@cache
 def _change() -> re.Pattern[bytes]:
     """Whatever is spelled in another way.
 
@@ -99,7 +99,6 @@ def _change() -> re.Pattern[bytes]:
     return re.compile(b"([%b](?:%b))" % (b"".join(map(re.escape, firsts)), rests))
 
 
-_CHANGE = _change()
 _CODE_SIGNS = (b"\\", b"&", b"%")
 """How a change begins in a text without letters outside ASCII."""
 _SENSITIVE = compiled(ANCHOR, ignore_case=True)
@@ -107,7 +106,7 @@ _SENSITIVE = compiled(ANCHOR, ignore_case=True)
 
 def normalised(text: bytes) -> View | None:
     """A view of the parts of the text that another spelling changes and in which a sensitive name stands."""
-    split = _CHANGE.split if not text.isascii() or any(sign in text for sign in _CODE_SIGNS) else _unchanged
+    split = _change().split if not text.isascii() or any(sign in text for sign in _CODE_SIGNS) else _unchanged
     source: list[bytes] = []
     at = 0
     for ((start, end),) in _LATIN_NAME.every(text):
@@ -166,6 +165,8 @@ def _spelled(found: bytes) -> bytes:
     if sign == b"%":
         return bytes((int(found[1:], 16),))
     if sign == b"&":
+        import html
+
         return html.unescape(found.decode()).replace("\u00a0", " ").encode()
     if (name := _in_english(found)) is not None:
         return name

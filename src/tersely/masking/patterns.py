@@ -8,10 +8,9 @@ are `masking.token_patterns`.
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import re2
 
@@ -33,16 +32,26 @@ class Pattern:
     causes ten thousand of them, so the library's internal call is used.
     """
 
-    __slots__ = ("_encoding", "_expression", "_match", "ignore_case", "source")
+    __slots__ = ("_encoding", "_expression", "_match", "_source", "ignore_case")
 
-    def __init__(self, pattern: str, *, ignore_case: bool = False, encoding: Any = re2.Options.Encoding.LATIN1) -> None:
-        self.source = pattern
+    def __init__(
+        self,
+        pattern: str | Callable[[], str],
+        *,
+        ignore_case: bool = False,
+        encoding: Any = re2.Options.Encoding.LATIN1,
+    ) -> None:
+        self._source = pattern
         self.ignore_case = ignore_case
         self._encoding = encoding
         self._expression: Any = None
         # Replaced by the library's own function at the first match: most texts need few of the patterns, and compiling
         # all of them takes longer than a short-lived process may live.
         self._match: Callable[[Any, bytes, int, int], Places] = self._first_match
+
+    @property
+    def source(self) -> str:
+        return self._source if isinstance(self._source, str) else self._source()
 
     def compile(self) -> Any:
         """
@@ -128,12 +137,21 @@ _GROUP = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\((?!\?)")
 
 def any_of(patterns: Iterable[Pattern]) -> Pattern:
     """What matches where one of the patterns does, without groups, which cost more than the search."""
-    sources: list[str] = []
-    for pattern in patterns:
-        source = _GROUP.sub(lambda found: found[1] or "(?:", pattern.source)
-        flags = ("m" if source.startswith("(?m)") else "") + ("i" if pattern.ignore_case else "-i")
-        sources.append(f"(?{flags}:{source.removeprefix('(?m)')})")
-    return compiled("|".join(sources))
+
+    def joined() -> str:
+        sources: list[str] = []
+        for pattern in patterns:
+            source = _GROUP.sub(lambda found: found[1] or "(?:", pattern.source)
+            flags = ("m" if source.startswith("(?m)") else "") + ("i" if pattern.ignore_case else "-i")
+            sources.append(f"(?{flags}:{source.removeprefix('(?m)')})")
+        return "|".join(sources)
+
+    return Pattern(joined)  # Written out when it is compiled: most processes need few of these.
+
+
+def groups_in(source: str) -> int:
+    """How many groups a pattern has, without compiling it."""
+    return sum(not found[1] for found in _GROUP.finditer(source))
 
 
 # --------------------------------------------------------------------------- names
@@ -150,8 +168,7 @@ class Demand(Enum):
     KEY = "key"  # Only values that are generated and denser than any identifier.
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     kind: str
     demand: Demand
     in_query_only: bool = False
@@ -274,8 +291,7 @@ def words_of(name: bytes) -> tuple[str, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True)
-class _ParsedName:
+class _ParsedName(NamedTuple):
     lowered: bytes
     words: list[str]
     """Without numbers, trailing neutral words and the s of the plural."""

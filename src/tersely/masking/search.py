@@ -11,13 +11,12 @@ most a few hundred bytes before it decides: a hostile text cannot make it read t
 part repeatedly.
 """
 
-import base64
 import binascii
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
 from tersely.masking.assignments import SPACED, assignments, is_mixed, spaced, worth_masking
@@ -97,8 +96,7 @@ def find_secrets(
 # --------------------------------------------------------------------------- tokens
 
 
-@dataclass(frozen=True, slots=True)
-class TokenTable:
+class TokenTable(NamedTuple):
     """The token patterns, compiled."""
 
     by_prefix: dict[bytes, list[tuple[TokenPattern, Pattern]]]
@@ -839,13 +837,14 @@ def _in_encoded(text: bytes, found: list[SecretSpan]) -> View | None:
     return View((*source, text[at:]), (*spelled, GAP)) if source else None
 
 
+_URL_ALPHABET = bytes.maketrans(b"-_", b"+/")
+
+
 def _base64(run: bytes) -> bytes | None:
     run = run.rstrip(b"=")
     run = run[:-1] if len(run) % 4 == 1 else run
     try:
-        if b"-" in run or b"_" in run:
-            return base64.urlsafe_b64decode(run + b"=" * (-len(run) % 4))
-        return base64.b64decode(run + b"=" * (-len(run) % 4))
+        return binascii.a2b_base64(run.translate(_URL_ALPHABET) + b"=" * (-len(run) % 4))
     except binascii.Error:
         return None
 

@@ -12,9 +12,8 @@ costs as much as any text of that length.
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from tersely.masking.patterns import (
     ANCHOR,
@@ -31,8 +30,7 @@ from tersely.masking.patterns import (
 from tersely.masking.spans import SecretSpan, line_start
 
 
-@dataclass(slots=True)
-class _Leaf:
+class _Leaf(NamedTuple):
     start: int
     end: int
     quote: bytes = b""
@@ -48,30 +46,35 @@ def _flat(nested: list[Any]) -> Iterator[_Leaf]:
                 waiting.append(entry)
 
 
-@dataclass(slots=True)
 class _Frame:
     """A mapping or list that is being read."""
 
-    column: int = 0
-    is_list: bool = False
-    key: bytes = b""
-    """The last key, whose value comes next."""
-    kind: bytes = b""
-    names: list[bytes] = field(default_factory=list)
-    values: list[_Leaf] = field(default_factory=list)
-    is_secret: bool = False
-    """The record says so: its type is SecureString, or `sensitive` is true, …"""
-    is_store: bool = False
-    """The record is a resource that holds secrets; values in nested records are secret, too."""
-    is_web_key: bool = False
-    private: list[_Leaf] = field(default_factory=list)
-    """Private members, if this is a JSON web key."""
-    inner: list[Any] = field(default_factory=list)
-    """The values of nested records: leaves, in lists of lists."""
-    secret_data: list[_Leaf] | None = None
-    """Set in and below `data` and `stringData`: collects all leaves."""
-    found: list[Any] = field(default_factory=list)
-    """The `data` of this mapping and of nested ones without a `kind`: leaves, in lists of lists."""
+    __slots__ = (
+        "column", "found", "inner", "is_list", "is_secret", "is_store", "is_web_key", "key", "kind", "names",
+        "private", "secret_data", "values",
+    )  # fmt: skip
+
+    def __init__(self, *, column: int, is_list: bool = False, secret_data: list[_Leaf] | None = None) -> None:
+        self.column = column
+        self.is_list = is_list
+        self.key = b""
+        """The last key, whose value comes next."""
+        self.kind = b""
+        self.names: list[bytes] = []
+        self.values: list[_Leaf] = []
+        self.is_secret = False
+        """The record says so: its type is SecureString, or `sensitive` is true, …"""
+        self.is_store = False
+        """The record is a resource that holds secrets; values in nested records are secret, too."""
+        self.is_web_key = False
+        self.private: list[_Leaf] = []
+        """Private members, if this is a JSON web key."""
+        self.inner: list[Any] = []
+        """The values of nested records: leaves, in lists of lists."""
+        self.secret_data = secret_data
+        """Set in and below `data` and `stringData`: collects all leaves."""
+        self.found: list[Any] = []
+        """The `data` of this mapping and of nested ones without a `kind`: leaves, in lists of lists."""
 
 
 _DATA_KEYS = frozenset((b"data", b"stringdata", b"binarydata"))

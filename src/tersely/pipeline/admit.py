@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tersely.masking.clean import clean, clean_json
-from tersely.masking.imitations import demote, demote_json
+from tersely.masking.imitations import demote_json
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked, assume_masked, join_masked
 from tersely.pipeline.content import Attachment, Content
+from tersely.pipeline.foreign_text import admit_foreign
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +57,7 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
         MaskingFailed: The content must not be used.
     """
     texts, removed = (
-        zip(*(_admitted(text, masker) for text in content.texts), strict=True) if content.texts else ((), ())
+        zip(*(admit_foreign(text, masker) for text in content.texts), strict=True) if content.texts else ((), ())
     )
     structured, hidden = None, 0
     if content.structured is not None:
@@ -103,7 +104,7 @@ def admit_text(text: str, masker: Masker | None) -> Masked:
     Raises:
         MaskingFailed: The text must not be used.
     """
-    return _admitted(text, masker)[0]
+    return admit_foreign(text, masker)[0]
 
 
 def admit_value(value: Any, masker: Masker | None) -> Any:
@@ -134,13 +135,6 @@ def admit_arguments(value: Any, masker: Masker | None) -> Any:
         return value
     cleaned, _ = clean_json(value)
     return masker.mask_json(cleaned) if masker else cleaned
-
-
-def _admitted(text: str, masker: Masker | None) -> tuple[Masked, int]:
-    cleaned = clean(text)
-    shown = demote(cleaned.text)
-    # Without a masker, the operator turned masking off for this server.
-    return (masker.mask(shown) if masker else assume_masked(shown)), cleaned.removed
 
 
 def _as_json(value: Any, masker: Masker | None) -> Masked:

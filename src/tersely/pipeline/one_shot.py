@@ -50,9 +50,9 @@ def admit_once(text: str, masker: Callable[[], "Masker | None"]) -> Masked:
     """
     if is_plain(text):
         return assume_masked(text)
-    from tersely.pipeline.admit import admit_text
+    from tersely.pipeline.foreign_text import admit_foreign
 
-    return admit_text(text, masker())
+    return admit_foreign(text, masker())[0]
 
 
 def process_once(
