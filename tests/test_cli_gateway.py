@@ -24,7 +24,8 @@ from tersely.mcp.servers import Server
 from tersely.settings.client_programs import CLIENTS
 from tersely.settings.model import Settings
 from tersely.store.database import Database
-from tersely.store.usage import Tally, add
+from tersely.store.tally import Tally
+from tersely.store.usage import add
 from tests.fakes.mcp_servers.web import Honest
 
 pytestmark = pytest.mark.process

@@ -1,7 +1,11 @@
 """Import contracts cover what their names say: a new package cannot be forgotten."""
 
 import configparser
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -28,3 +32,15 @@ def test_every_package_but_the_store_is_denied_sqlalchemy() -> None:
 def test_the_whole_package_is_denied_dbos_but_for_one_module() -> None:
     assert _listed("workflow-engine-in-one-module", "source_modules") == ["tersely"]
     assert _listed("workflow-engine-in-one-module", "ignore_imports") == ["tersely.sessions.durable -> dbos"]
+
+
+@pytest.mark.process
+def test_the_gateway_loads_what_keeps_and_condenses_only_when_it_is_needed() -> None:
+    """Each of these takes megabytes; together they are more than the rest of the gateway."""
+    code = (
+        "import sys, tersely.cli.gateway, tersely.servers.gateway.serving, tersely.servers.gateway.web;"
+        "print(*{'alembic', 'fastmcp', 'sqlalchemy', 'tiktoken', 'yaml', 'tersely.condensing.structural'}"
+        " & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -68,13 +68,18 @@ async def gateway(
     stateless: bool = False,
     wait: float = 60,
     file: Path | None = None,
+    opened: bool = True,
     **environment: str,
 ) -> AsyncIterator[Running]:
+    """
+    Args:
+        opened: With the database open, as after the first condensed result.
+    """
     settings = Settings.load({"TERSELY_DATA_DIR": os.environ["TERSELY_DATA_DIR"], **environment}, file)
     async with serving.running_gateway(
         settings, servers, strict=strict, models=models, list_seconds=wait, greeting_seconds=wait
     ) as served:
-        await served.backend()
+        await (served.backend() if opened else served.prepare())
         await (await served.upstreams.pool(is_modern=True)).known(wait)
         app = build_gateway_app(
             served,

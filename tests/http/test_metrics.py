@@ -5,7 +5,7 @@ from textwrap import dedent
 
 from tersely.http.metrics import MetricSample, format_metric
 from tersely.servers.gateway.counting import format_gateway_metrics
-from tersely.store.usage import Tally
+from tersely.store.tally import Tally
 
 GATEWAY_SERIES = r"""
 tersely_tool_calls_total{server="one",tool="echo"} 2

@@ -18,7 +18,7 @@ from fastmcp.client.transports import StdioTransport
 
 from tersely.settings.model import Settings
 from tersely.store.database import Database
-from tersely.store.usage import used
+from tersely.store.usage import take_in, used
 from tests.fakes.gateways import ERAS, ROOT, text_of
 
 pytestmark = pytest.mark.process
@@ -142,7 +142,8 @@ def test_sigterm_over_http_stops_the_servers_and_stores_the_statistics(tmp_path:
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=300) == 0
     assert not any(is_alive(int(pid)) for pid in ids.read_text().split())
-    assert anyio.run(counted) == [("hello", 1), ("own tools", 0)]
+    assert not Path(Settings.load().store.url.removeprefix("sqlite:///")).exists(), "nothing had to be kept"
+    assert anyio.run(counted) == anyio.run(counted) == [("hello", 1), ("own tools", 0)]
 
 
 async def called_once(address: str) -> None:
@@ -151,8 +152,11 @@ async def called_once(address: str) -> None:
 
 
 async def counted() -> list[tuple[str, int]]:
-    async with Database.open(Settings.load().store.url) as database, database.reading() as db:
-        return [(row.tool, row.calls) for row in await used(db)]
+    store = Settings.load().store
+    async with Database.open(store.url) as database:
+        await take_in(database, store.spool)
+        async with database.reading() as db:
+            return [(row.tool, row.calls) for row in await used(db)]
 
 
 def is_alive(pid: int) -> bool:

@@ -1,6 +1,8 @@
 """Clients that disconnect and servers that fail behind the gateway."""
 
 import json
+import os
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,7 +15,7 @@ from starlette.responses import JSONResponse
 from tersely.servers.gateway.streams import MOST_BYTES, MOST_EVENTS, ResumableStreams
 from tests.fakes.gateways import ERAS, at, gateway, post, text_of
 from tests.fakes.mcp_servers.web import Honest, Rude
-from tests.servers.chatty import SECRET
+from tests.servers.chatty import SECRET, Chatty
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -35,6 +37,21 @@ async def test_a_client_that_hangs_up_cancels_its_call_at_the_server(era: Any) -
         with anyio.fail_after(300):
             while not server.cancelled:
                 await anyio.sleep(0.01)
+
+
+async def test_a_database_that_cannot_be_opened_costs_the_handle_and_not_the_result() -> None:
+    file = Path(os.environ["TERSELY_DATA_DIR"]) / "tersely.db"
+    async with Chatty().listening() as url, gateway(at(url), opened=False) as ours, Client(ours.url) as client:
+        assert text_of(await client.call_tool_mcp("echo", {"text": "small"})) == "small" and not file.exists()
+        file.write_bytes(b"not a database, and longer than its header")
+        without = await client.call_tool_mcp("logs", {})
+        assert "The whole could not be kept" in text_of(without) and "card declined" in text_of(without)
+        refused = await client.call_tool_mcp("read_result", {"handle": "r_0000000000000000"})
+        assert refused.is_error and "is not an SQLite database" in text_of(refused)
+        file.unlink()
+        kept = await client.call_tool_mcp("logs", {})
+        read = await client.call_tool_mcp("read_result", {"handle": (kept.meta or {})["tersely/handle"]})
+        assert not read.is_error and "request 1 served" in text_of(read)
 
 
 async def greeted(client: httpx2.AsyncClient, url: str) -> dict[str, str]:

@@ -6,7 +6,7 @@ import anyio
 
 from tersely.store import usage
 from tersely.store.database import Database
-from tersely.store.usage import Tally
+from tersely.store.tally import EDGES, Tally
 
 TODAY = date(2026, 11, 15)
 KEY = (TODAY, "gateway", "shop", "orders")
@@ -33,4 +33,4 @@ async def test_tallies_of_several_writers_add_up(url: str) -> None:
             assert await usage.used(connection, door="session") == []
     assert (found.calls, found.errors, found.condensed, found.read_backs) == (6, 3, 3, 3)
     assert (found.tokens_before, found.tokens_after, found.milliseconds) == (27_000, 3_000, 3 * 70_000_003)
-    assert found.latency == {5: 3, usage.EDGES[-1]: 3}
+    assert found.latency == {5: 3, EDGES[-1]: 3}

@@ -21,6 +21,7 @@ from tersely.store import usage
 from tersely.store.interactions import Interaction
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
+from tersely.store.tally import Tally
 from tests.web.running import ALERT, Running, endless, quick, running
 
 
@@ -367,7 +368,7 @@ async def test_words_with_anything_in_them_can_be_looked_for(service: Running) -
 
 
 async def test_savings_are_told_by_day_server_and_tool(service: Running) -> None:
-    tally = usage.Tally()
+    tally = Tally()
     day = datetime.now(UTC).date()
     tally.call(
         (day, "session", 'clu"ster', "get_pods"),

@@ -9,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from tersely.errors import ConfigError
 from tersely.results.read_back_tool import ReadBackTool
 
@@ -64,6 +62,8 @@ def _read(file: Path) -> Skill:
     if not lines or lines[0].strip() != "---" or "---" not in [line.strip() for line in lines[1:]]:
         raise ConfigError(f"{file}:1: a skill begins with `name` and `description` between two lines of `---`.")
     end = next(number for number, line in enumerate(lines[1:], start=1) if line.strip() == "---")
+    import yaml  # here, because most programs have no skills
+
     try:
         header = yaml.safe_load("\n".join(lines[1:end])) or {}
     except yaml.YAMLError as problem:

@@ -136,6 +136,7 @@ def _run(
 
     import anyio
 
+    from tersely.cpu.memory import release_memory
     from tersely.cpu.run import LARGE, cpu_workers
     from tersely.logging_setup import configure_logging
     from tersely.servers.gateway import serving
@@ -181,10 +182,11 @@ def _run(
                 settings, servers, strict=strict, models=models, greeting_seconds=HTTP_GREETING_SECONDS
             ) as running,
         ):
-            await running.backend()
+            await running.prepare()
             # So that the first client finds all servers, as far as they start in time.
             pool = await running.upstreams.pool(is_modern=True)
             await pool.known(WAIT_FOR_SERVERS)
+            release_memory()
             app = build_gateway_app(
                 running,
                 verifier=verifier,
@@ -199,6 +201,7 @@ def _run(
                     port=settings.gateway.port,
                     on_ready=lambda address: announce(f"{address}/mcp"),
                     trust_proxy_headers=True,
+                    websockets=False,
                 )
 
     anyio.run(run_http if http else run_stdio)

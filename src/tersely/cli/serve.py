@@ -116,6 +116,7 @@ def _serve(settings: Settings, *, stdio: bool) -> None:
                     port=options.port,
                     on_ready=lambda address: announce(f"{address}/mcp"),
                     trust_proxy_headers=True,
+                    websockets=False,
                 )
 
     anyio.run(run)

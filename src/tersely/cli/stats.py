@@ -73,10 +73,11 @@ async def _read_uses(settings: Settings, since: date | None) -> tuple[list[ToolU
     from tersely.coding.counting import spooled_tally
     from tersely.store.database import Database
     from tersely.store.triage import count_ratings
-    from tersely.store.usage import add, used
+    from tersely.store.usage import add, take_in, used
 
     moment = datetime.combine(since, datetime.min.time(), UTC) if since else None
     async with Database.open(settings.store.url) as database:
+        await take_in(database, settings.store.spool)
         if tally := spooled_tally(settings.store.spool):
             async with database.transaction() as db:
                 await add(db, tally)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tersely.coding.transcripts import has_result
 from tersely.results.spool import ResultSpool
-from tersely.store.usage import Tally
+from tersely.store.tally import Tally
 
 UNDECIDED_SECONDS = 24 * 3600
 """How long a result is waited for that is not in its transcript yet."""

@@ -45,10 +45,13 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bool = False) -> uvicorn.Server:
+def build_server(
+    app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bool = False, websockets: bool = True
+) -> uvicorn.Server:
     """The uvicorn server for an application, without signal handling.
 
     Args:
+        websockets: Whether the application has any.
         lifespan: Whether the application has ASGI lifespan events.
         trust_proxy_headers: Take scheme and client address from `X-Forwarded-*` sent by a proxy on this machine (or in
             uvicorn's FORWARDED_ALLOW_IPS). Off where the client address decides who is asking.
@@ -62,6 +65,7 @@ def build_server(app: ASGIApp, *, lifespan: bool = True, trust_proxy_headers: bo
         proxy_headers=trust_proxy_headers,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        ws="auto" if websockets else "none",
         ws_max_size=MAX_WEBSOCKET_MESSAGE_BYTES,
         ws_ping_interval=20,
         ws_ping_timeout=20,
@@ -157,6 +161,7 @@ async def serve_http(
     on_stop: Callable[[], Awaitable[None]] | None = None,
     lifespan: bool = True,
     trust_proxy_headers: bool = False,
+    websockets: bool = True,
 ) -> None:
     """Serve until SIGINT or SIGTERM; a second signal ends at once.
 
@@ -165,13 +170,14 @@ async def serve_http(
         on_stop: Awaited after the signal and before the listener closes, while requests are still answered.
         lifespan: See `build_server`.
         trust_proxy_headers: See `build_server`.
+        websockets: See `build_server`.
 
     Raises:
         OSError: The address is in use or does not belong to this machine.
     """
     listener = listen(host, port)
     streams = _EndingStreams(app)
-    server = build_server(streams, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers)
+    server = build_server(streams, lifespan=lifespan, trust_proxy_headers=trust_proxy_headers, websockets=websockets)
     stopping = anyio.Event()
 
     async def stop() -> None:

@@ -36,7 +36,8 @@ from tersely.results.read_back_tool import READ_RESULT
 from tersely.settings.model import Settings
 from tersely.store.private import masking_key
 from tersely.store.results import Origin
-from tersely.store.usage import Tally, add
+from tersely.store.tally import Tally
+from tersely.store.usage import add
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)

@@ -18,9 +18,6 @@ from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.text.tokens import O200K
 
-CUT_CHARACTERS = 50_000
-"""Up to this length, tokens are counted without a thread."""
-
 
 def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = True) -> Condensed:
     """Condense a text to `budget` tokens without a model: parts relevant to the focus stay, the rest is counted.
@@ -67,14 +64,6 @@ def _as_text(source: object) -> str:
 def shorten(text: Masked, budget: int, focus: str = "") -> Masked:
     """Masked text within a budget, condensed by structure if it does not fit."""
     return assume_masked(condense_within(text, budget, focus).text)
-
-
-def exceeds(text: str, limit: int) -> bool:
-    """Whether a text has more tokens than the limit; costs in proportion to the limit."""
-    # A token has at least one byte, so most texts are small without counting.
-    if len(text) <= limit and (text.isascii() or len(text.encode("utf-8", "replace")) <= limit):
-        return False
-    return O200K.exceeds(text, limit)
 
 
 @dataclass(frozen=True, kw_only=True)

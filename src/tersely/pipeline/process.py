@@ -24,7 +24,6 @@ from tersely.condensing.ladder import condense_in_time
 from tersely.condensing.room import condense_to_room
 from tersely.condensing.summarize.cache import SummaryCache
 from tersely.condensing.summarize.map_reduce import Family, OnText, Progress, SummaryRequest
-from tersely.cpu.pool import WorkerDied
 from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import MaskingFailed, StoreUnavailable, TerselyError
 from tersely.llm.client import LLM
@@ -33,7 +32,8 @@ from tersely.log_context import log_context
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
 from tersely.pipeline import core, meta
-from tersely.pipeline.admit import Admitted, admit, admit_arguments, admit_words, size_of
+from tersely.pipeline.admission import Over, admit_content, over_limit
+from tersely.pipeline.admit import Admitted, admit_arguments, admit_words
 from tersely.pipeline.content import Attachment, Content
 from tersely.pipeline.core import NoteWriter
 from tersely.pipeline.policy import Policy
@@ -41,9 +41,6 @@ from tersely.store.results import Origin
 from tersely.text.tokens import O200K
 
 logger = logging.getLogger(__name__)
-
-INLINE_CHARACTERS = 8_000
-"""Up to this size, content is admitted on the event loop; a thread would cost more than the work."""
 
 LONGEST_MESSAGE = 10_000
 """Characters of each message of the conversation that a summarizing model receives."""
@@ -246,10 +243,41 @@ class Pipeline:
             StoreUnavailable: The policy requires keeping, and the store is unavailable.
         """
         admitted = await self.admit(content, policy)
-        limit = policy.limit(is_error=admitted.is_error, window=window)
-        over = await self._over(admitted, limit)
+        over = await over_limit(admitted, policy.limit(is_error=admitted.is_error, window=window))
         if over is None:
             return Processed(text=admitted.text, admitted=admitted)
+        return await self.process_large(
+            admitted,
+            over,
+            policy,
+            scope,
+            intent,
+            origin=origin,
+            llm=llm,
+            request=request,
+            note=note,
+            window=window,
+            on_progress=on_progress,
+            on_text=on_text,
+        )
+
+    async def process_large(
+        self,
+        admitted: Admitted,
+        over: Over,
+        policy: Policy,
+        scope: Scope,
+        intent: Intent = Intent(),  # noqa: B008 — frozen
+        *,
+        origin: Origin | Callable[[], Origin] | None = None,
+        llm: LLM | None = None,
+        request: SummaryRequest | None = None,
+        note: NoteWriter | None = NOTE,
+        window: int | None = None,
+        on_progress: Callable[[Progress], None] = lambda progress: None,
+        on_text: OnText | None = None,
+    ) -> Processed:
+        """The rest of `process`, for a result that is `over` the limit."""
         text, replaced = over
         origin = origin() if callable(origin) else origin
         tokens = await run_cpu(O200K.count, text)
@@ -262,7 +290,7 @@ class Pipeline:
             scope=scope,
             handle=handle,
             budget=policy.target(is_error=admitted.is_error, window=window),
-            cut_to=limit,
+            cut_to=policy.limit(is_error=admitted.is_error, window=window),
             llm=llm if policy.may_ask_model(is_error=admitted.is_error) else None,
             request=request,
             note=note,
@@ -291,20 +319,8 @@ class Pipeline:
     # Separate steps, for durable callers
 
     async def admit(self, content: Content, policy: Policy) -> Admitted:
-        """Clean and mask.
-
-        Raises:
-            MaskingFailed: The content must not be used.
-        """
-        if size_of(content) <= INLINE_CHARACTERS:
-            return admit(content, policy.result_masker)
-        # Attachments are not looked at, so they need not be copied into another process.
-        texts = replace(content, attachments=())
-        try:
-            admitted = await run_cpu(admit, texts, policy.result_masker, size=size_of(content))
-        except WorkerDied as problem:
-            raise MaskingFailed(f"A text could not be masked and was dropped: {problem}") from None
-        return replace(admitted, attachments=content.attachments)
+        """Clean and mask; see `admission`."""
+        return await admit_content(content, policy)
 
     async def keep(self, admitted: Admitted, scope: Scope, origin: Origin) -> Kept:
         """Keep the text, structured content that contains more than the text, and each attachment.
@@ -446,18 +462,6 @@ class Pipeline:
 
     # Steps
 
-    async def _over(self, admitted: Admitted, limit: int | None) -> tuple[Masked, Literal["text", "structured"]] | None:
-        """The content that exceeds the limit: the text, or the structured content if only that does."""
-        if limit is None:
-            return None
-        if await _exceeds(admitted.text, limit):
-            return admitted.text, "text" if admitted.texts else "structured"
-        structured = admitted.structured
-        # Structured content that repeats the text only exceeds it by JSON quotes and escapes.
-        if structured is None or not admitted.has_more_structure or not await _exceeds(structured, limit):
-            return None
-        return structured, "structured"
-
     async def _keep_text(
         self,
         text: Masked,
@@ -535,12 +539,6 @@ class Pipeline:
             derived=[one for one in condensed.work.derived if _plain(one) in _plain(shown)],
         )
         return replace(condensed, text=text, work=work, lost=lost)
-
-
-async def _exceeds(text: str, limit: int) -> bool:
-    if len(text) <= core.CUT_CHARACTERS:
-        return core.exceeds(text, limit)
-    return await run_in_thread(core.exceeds, text, limit)
 
 
 def _plain(text: str) -> str:

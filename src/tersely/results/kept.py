@@ -10,7 +10,6 @@ how it is stored.
 
 import codecs
 import logging
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from typing import Any, Literal
 from tersely.cpu.run import run_cpu, run_in_thread
 from tersely.errors import InputError, ResultNotFound, StoreUnavailable
 from tersely.masking.masked import NOTHING, Masked, from_store
+from tersely.results.references import handle_of, handles_in
 from tersely.results.spool import ResultSpool, SpooledResult, user_scope
 from tersely.store import results
 from tersely.store.database import Database
@@ -36,9 +36,6 @@ HEAVY_BYTES = 128 * 1024
 """Packed size above which a write counts as heavy, so that it does not delay light ones."""
 MAX_EXPANDED_BYTES = 64 * 2**20
 """Total size of the results that the handles in one call's arguments may expand to."""
-
-_HANDLE = re.compile(r"result:(r_[0-9A-Za-z]{10,40})")
-_DEEPEST = 200
 
 
 @dataclass(frozen=True)
@@ -286,9 +283,7 @@ class KeptResults:
             ResultNotFound, ResultExpired: A handle cannot be resolved.
             InputError: A result is not text, or the texts are too large in total.
         """
-        wanted: dict[str, int] = {}
-        _handles(arguments, wanted)
-        if not wanted:
+        if not (wanted := handles_in(arguments)):
             return arguments
         found = {handle: _text(await self.find(handle, scope)) for handle in wanted}
         total = sum(found[handle].size * times for handle, times in wanted.items())
@@ -344,31 +339,8 @@ def _character_start(raw: bytes, at: int) -> int:
     return at
 
 
-def _handle_of(value: Any) -> str | None:
-    """The handle, if this value is a reference to a kept result."""
-    if isinstance(value, str):
-        match = _HANDLE.fullmatch(value) if value.startswith("result:r_") else None
-        return match[1] if match else None
-    if isinstance(value, dict) and value.keys() == {"$result"}:
-        handle = value["$result"]
-        if not isinstance(handle, str):
-            raise ResultNotFound(str(handle))
-        return handle.removeprefix("result:")
-    return None
-
-
-def _handles(value: Any, found: dict[str, int], depth: int = 0) -> None:
-    if depth > _DEEPEST:
-        raise InputError(f"The arguments are nested more than {_DEEPEST} levels deep.")
-    if (handle := _handle_of(value)) is not None:
-        found[handle] = found.get(handle, 0) + 1
-    elif isinstance(value, dict | list | tuple):
-        for inner in value.values() if isinstance(value, dict) else value:
-            _handles(inner, found, depth + 1)
-
-
 def _expanded(value: Any, texts: dict[str, Masked]) -> Any:
-    if (handle := _handle_of(value)) is not None:
+    if (handle := handle_of(value)) is not None:
         return texts[handle]
     if isinstance(value, dict):
         return {name: _expanded(inner, texts) for name, inner in value.items()}

@@ -3,7 +3,8 @@
 A hook or `tersely run` lives for a fraction of a second, less than opening a database
 takes. It writes each result it shortened to a file of its own, readable by its owner
 only, under the handle that its note names. `KeptResults` takes these files in when a
-handle is asked for, when results are listed, and when statistics are shown.
+handle is asked for, when results are listed, and when statistics are shown. A gateway
+that has kept nothing yet writes its statistics here, too.
 
 Writing never raises: without a writable folder, a result has no handle. Imports only
 the standard library, so that it costs next to nothing.
@@ -25,6 +26,7 @@ MOST_SECONDS = 30 * 24 * 3600
 """Files beyond this size in total, or older, are deleted: they were never asked for."""
 
 _USES = "uses.jsonl"
+_SUMS = "sums.jsonl"
 _LARGEST_USES = 8 * 2**20
 _READABLE_BY_OWNER = 0o600
 
@@ -166,20 +168,28 @@ class ResultSpool:
 
     def count(self, **use: Any) -> None:
         """Append one line to the statistics; lost if no folder can be written."""
-        line = (json.dumps({"at": time.time(), **use}) + "\n").encode()
+        self._append(_USES, [{"at": time.time(), **use}])
+
+    def add_sums(self, rows: Sequence[Mapping[str, Any]]) -> bool:
+        """Append sums of a process that goes on, as `store.tally` writes them; False if no folder can be written."""
+        return self._append(_SUMS, rows)
+
+    def _append(self, name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
+        lines = "".join(f"{json.dumps(row)}\n" for row in rows).encode()
         for folder in self.folders:
             try:
                 _make_private(folder)
-                path = os.path.join(folder, _USES)  # noqa: PTH118
+                path = os.path.join(folder, name)  # noqa: PTH118
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _READABLE_BY_OWNER)
                 try:
                     if os.fstat(file).st_size < _LARGEST_USES:
-                        os.write(file, line)
+                        os.write(file, lines)
                 finally:
                     os.close(file)
             except OSError:
                 continue
-            return
+            return True
+        return False
 
     def find(self, handle: str) -> SpooledResult | None:
         """The result of this handle, if it is here."""
@@ -196,8 +206,15 @@ class ResultSpool:
 
     def take_uses(self) -> list[dict[str, Any]]:
         """The lines of statistics that no other process has taken; they are gone from the spool afterwards."""
+        return self._take(_USES)
+
+    def take_sums(self) -> list[dict[str, Any]]:
+        """The sums that no other process has taken; they are gone from the spool afterwards."""
+        return self._take(_SUMS)
+
+    def _take(self, name: str) -> list[dict[str, Any]]:
         taken: list[dict[str, Any]] = []
-        for path in self._paths(_USES):
+        for path in self._paths(name):
             mine = f"{path}.{os.getpid()}.{time.monotonic_ns()}"
             try:
                 os.rename(path, mine)  # noqa: PTH104

@@ -16,19 +16,21 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-import yaml
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from tersely.errors import ConfigError
 from tersely.mcp.servers import Server, ServerOptions, TransportOptions
 from tersely.settings.environment import settings_environment
 
+if TYPE_CHECKING:
+    from tersely.settings.yaml_reader import YamlReader
+
 Key = tuple[str | int, ...]
 
 _LARGEST_FILE = 4 * 2**20
-_DEEPEST = 64
+DEEPEST = 64
 
 _IN_TRANSPORT = frozenset(TransportOptions.model_fields)
 _OTHER_CLIENTS = frozenset(
@@ -375,7 +377,7 @@ def read_document(path: Path) -> Document:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as problem:
         raise ConfigError(f"{path}:{raw[: problem.start].count(10) + 1}: is not UTF-8 text.") from None
-    return parse_json(path, text) if path.suffix.lower() in (".json", ".jsonc") else _parsed(path, _Yaml(path, text))
+    return parse_json(path, text) if path.suffix.lower() in (".json", ".jsonc") else parse_yaml(path, text)
 
 
 def parse_json(path: Path, text: str) -> Document:
@@ -393,10 +395,13 @@ def parse_yaml(path: Path, text: str) -> Document:
     Raises:
         ConfigError: The text cannot be parsed, or contains a key twice.
     """
-    return _parsed(path, _Yaml(path, text))
+    # Most programs read only JSON, and a parser of YAML takes 2 MB.
+    from tersely.settings.yaml_reader import YamlReader
+
+    return _parsed(path, YamlReader(path, text))
 
 
-def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
+def _parsed(path: Path, reader: "_Json | YamlReader") -> Document:
     data = reader.read()
     syntax: Literal["json", "yaml"] = "json" if isinstance(reader, _Json) else "yaml"
     document = Document(path, data, reader.lines, reader.spans, reader.names, syntax, reader.blocks)
@@ -405,77 +410,6 @@ def _parsed(path: Path, reader: "_Json | _Yaml") -> Document:
         twice.add(key, f"is a duplicate; first declared in line {document.line(key)}", line=line)
     twice.raise_if_any()
     return document
-
-
-class _Yaml:
-    def __init__(self, path: Path, text: str) -> None:
-        self.path, self.text = path, text
-        self.lines: dict[Key, int] = {}
-        self.spans: dict[Key, tuple[int, int]] = {}
-        self.names: dict[Key, tuple[int, int]] = {}
-        self.blocks: set[Key] = set()
-        self.twice: list[tuple[Key, int]] = []
-
-    def read(self) -> Any:
-        loader = yaml.SafeLoader(self.text)
-        try:
-            node = loader.get_single_node()
-            return None if node is None else self._value(loader, node, ())
-        except yaml.MarkedYAMLError as problem:
-            mark = problem.problem_mark or problem.context_mark
-            place = f":{mark.line + 1}" if mark else ""
-            line = self.text.splitlines()[mark.line : mark.line + 1] if mark else []
-            hint = " Inside { } and [ ], put ${…} in quotes." if line and re.search(r"[^\"']\$\{", line[0]) else ""
-            raise ConfigError(
-                f"{self.path}{place}: is not valid YAML: {problem.problem or problem.context}.{hint}"
-            ) from None
-        except (yaml.YAMLError, ValueError) as problem:
-            # ValueError: a date such as 2026-13-45.
-            raise ConfigError(f"{self.path}: is not valid YAML: {type(problem).__name__}.") from None
-        finally:
-            loader.dispose()
-
-    def _value(self, loader: yaml.SafeLoader, node: yaml.Node, key: Key) -> Any:
-        if len(key) > _DEEPEST:
-            raise ConfigError(f"{self.path}:{node.start_mark.line + 1}: is nested more than {_DEEPEST} deep.")
-        self.lines.setdefault(key, node.start_mark.line + 1)
-        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-            self.blocks.add(key)
-        self.spans[key] = (node.start_mark.index, _end(node))
-        if isinstance(node, yaml.SequenceNode):
-            return [self._value(loader, inner, (*key, number)) for number, inner in enumerate(node.value)]
-        if not isinstance(node, yaml.MappingNode):
-            return loader.construct_object(node)
-        own = {id(name) for name, _ in node.value}
-        loader.flatten_mapping(node)
-        mapping: dict[str, Any] = {}
-        written: set[str] = set()
-        for name_node, inner in node.value:
-            name = str(loader.construct_object(name_node))
-            inside = (*key, name)
-            if id(name_node) in own:
-                if name in written:
-                    self.twice.append((inside, name_node.start_mark.line + 1))
-                written.add(name)
-                if inner.start_mark.index > name_node.start_mark.index:  # not an alias
-                    self.names[inside] = (name_node.start_mark.index, name_node.end_mark.index)
-            self.lines[inside] = (
-                self.lines[inside] if name in written and inside in self.lines else name_node.start_mark.line + 1
-            )
-            mapping[name] = self._value(loader, inner, inside)
-            if inside not in self.names:
-                # An alias or a merged mapping: its text belongs to another key, too.
-                for place in [one for one in self.spans if one[: len(inside)] == inside]:
-                    del self.spans[place]
-        return mapping
-
-
-def _end(node: yaml.Node) -> int:
-    """Where a node ends; a block ends with its last value, not with the comments after it."""
-    if not isinstance(node, yaml.CollectionNode) or node.flow_style or not node.value:
-        return int(node.end_mark.index)
-    last = node.value[-1]
-    return _end(last[1] if isinstance(last, tuple) else last)
 
 
 class _Json:
@@ -514,8 +448,8 @@ class _Json:
         self._at = _BLANK.match(self.text, self._at).end()  # type: ignore[union-attr]
 
     def _value(self, key: Key) -> Any:
-        if len(key) > _DEEPEST:
-            raise self._wrong(f"it is nested more than {_DEEPEST} deep")
+        if len(key) > DEEPEST:
+            raise self._wrong(f"it is nested more than {DEEPEST} deep")
         start = self._at
         self.lines.setdefault(key, self._line())
         value = self._read(key)

@@ -24,6 +24,7 @@ from tersely.store import events
 from tersely.store import usage as tool_usage
 from tersely.store.packing import storable
 from tersely.store.tables import interactions, messages, sessions
+from tersely.store.tally import Tally
 
 InteractionType = Literal["iteration", "final_analysis", "executive_summary", "chat_response", "summarization", "mcp"]
 
@@ -210,9 +211,9 @@ _UNLESS_THERE = events.advancing(
 )
 
 
-def _tally(record: Interaction, now: datetime) -> tool_usage.Tally:
+def _tally(record: Interaction, now: datetime) -> Tally:
     """The statistics of one call."""
-    tally = tool_usage.Tally()
+    tally = Tally()
     read = record.request.get("read_back")
     source = record.request if read is None else read
     # A name that a model made up would be a new row, and a new label of the metrics, each time.

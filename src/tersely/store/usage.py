@@ -5,63 +5,28 @@ add it now and then, so that a call costs no write.
 """
 
 import functools
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal
+from typing import Any, Protocol
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tersely.errors import StoreUnavailable
+from tersely.store.database import Database
+from tersely.store.events import insert_into
 from tersely.store.tables import tool_latency, tool_use
-
-Door = Literal["gateway", "session", "run", "hook"]
-Key = tuple[date, str, str, str]
-"""Day, entry point, server, tool."""
-
-EDGES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 300_000, 2_000_000_000)
-"""Upper bounds of the latency buckets, in milliseconds."""
-
-_SUMS = ("calls", "errors", "condensed", "cached", "read_backs", "tokens_before", "tokens_after", "milliseconds")
+from tersely.store.tally import SUMS, Door, Tally
 
 
-@dataclass
-class Tally:
-    """Sums that are not stored yet."""
+class SumsSpool(Protocol):
+    """Where processes without a database write sums; implemented by `results.spool.ResultSpool`."""
 
-    sums: defaultdict[Key, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    latency: defaultdict[Key, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
+    def add_sums(self, rows: Sequence[Mapping[str, Any]]) -> bool: ...
 
-    def call(
-        self,
-        key: Key,
-        *,
-        milliseconds: float,
-        tokens_before: int = 0,
-        tokens_after: int = 0,
-        is_error: bool = False,
-        condensed: bool = False,
-        cached: bool = False,
-    ) -> None:
-        self.sums[key].update(
-            calls=1,
-            errors=int(is_error),
-            condensed=int(condensed),
-            cached=int(cached),
-            tokens_before=tokens_before,
-            tokens_after=tokens_after,
-            milliseconds=round(milliseconds),
-        )
-        self.latency[key][next(edge for edge in EDGES if milliseconds <= edge or edge == EDGES[-1])] += 1
-
-    def read_back(self, key: Key) -> None:
-        """Count a read of a kept result of this tool."""
-        self.sums[key].update(read_backs=1)
-
-    def __bool__(self) -> bool:
-        return bool(self.sums)
+    def take_sums(self) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +55,7 @@ async def add(db: AsyncConnection, tally: Tally) -> None:
     # Sorted, so that two writers cannot deadlock.
     for (day, door, server, tool), sums in sorted(tally.sums.items()):
         await db.execute(
-            uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in _SUMS}}
+            uses, {"day": day, "door": door, "server": server, "tool": tool, **{name: sums[name] for name in SUMS}}
         )
     for (day, door, server, tool), buckets in sorted(tally.latency.items()):
         for edge, calls in sorted(buckets.items()):
@@ -98,17 +63,32 @@ async def add(db: AsyncConnection, tally: Tally) -> None:
             await db.execute(latencies, row)
 
 
+async def take_in(database: Database, spool: SumsSpool) -> None:
+    """Store the sums that processes without a database wrote to the spool.
+
+    Raises:
+        StoreUnavailable: The database did not answer; the sums are in the spool again.
+    """
+    if not (rows := spool.take_sums()):
+        return
+    try:
+        async with database.transaction() as db:
+            await add(db, Tally.from_rows(rows))
+    except StoreUnavailable:
+        spool.add_sums(rows)
+        raise
+
+
 @functools.cache
 def _adding(dialect: str) -> tuple[Any, Any]:
     """Statements that add to the stored sums. Built once: building takes longer than executing."""
-    insert = sqlite.insert if dialect == "sqlite" else postgresql.insert
 
     def adding(table: sa.Table, names: Sequence[str]) -> Any:
-        row = insert(table)
+        row = insert_into(dialect, table)
         more = {name: table.c[name] + row.excluded[name] for name in names}
         return row.on_conflict_do_update(index_elements=list(table.primary_key.columns), set_=more)
 
-    return adding(tool_use, _SUMS), adding(tool_latency, ["calls"])
+    return adding(tool_use, SUMS), adding(tool_latency, ["calls"])
 
 
 async def most_used(db: AsyncConnection, *, door: Door, since: date, least: int, most: int) -> list[str]:

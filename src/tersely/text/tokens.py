@@ -24,6 +24,8 @@ from typing import Literal
 
 import tiktoken
 
+from tersely.cpu.memory import release_memory
+
 EncodingName = Literal["o200k_base", "cl100k_base"]
 
 UNKNOWN_MODEL_FACTOR = 1.25
@@ -115,6 +117,7 @@ def _encoding(name: EncodingName, text: str | None = None) -> tiktoken.Encoding:
                 found = kept[name] = _built(name, common=common)
                 if not common:
                     _common_encodings.pop(name, None)
+                release_memory()
     return found
 
 
@@ -130,7 +133,10 @@ def _built(name: EncodingName, *, common: bool) -> tiktoken.Encoding:
         else dict(zip(tokens, range(len(tokens)), strict=True))
     )
     # No special tokens: text that contains the name of one is ordinary text.
-    return tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    built = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    # The encoding keeps the table only to be pickled and listed; its own copy is what encodes.
+    ranks.clear()
+    return built
 
 
 def is_seam(text: str, position: int) -> bool:

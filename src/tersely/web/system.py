@@ -18,6 +18,7 @@ from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
 from tersely.mcp.servers import ServerOptions, TransportOptions
 from tersely.mcp.suspicion import suspicions
 from tersely.store import audit, spending, usage
+from tersely.store.tally import Door
 from tersely.text.tokens import O200K
 from tersely.web.auth import Authenticator, Caller, Principal
 from tersely.web.configuration import configuration_values
@@ -138,9 +139,10 @@ def system_routes(deps: WebDependencies, authenticator: Authenticator) -> APIRou
     @router.get("/system/savings")
     async def read_savings(
         since: Annotated[Day | None, Query(description="Only days (UTC) from this one on.")] = None,
-        door: Annotated[usage.Door | None, Query(description="Only this entry point: `session` or `gateway`.")] = None,
+        door: Annotated[Door | None, Query(description="Only this entry point: `session` or `gateway`.")] = None,
     ) -> SavingsOut:
         """Tokens of tool results before and after condensing, by day, server and tool."""
+        await usage.take_in(deps.database, deps.settings.store.spool)
         async with deps.database.reading() as db:
             rows = await usage.used(db, since=since, door=door)
         before, after = sum(row.tokens_before for row in rows), sum(row.tokens_after for row in rows)

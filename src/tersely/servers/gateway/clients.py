@@ -20,6 +20,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from tersely.errors import ToolRejected
 from tersely.mcp.connect.supervisor import Connection
+from tersely.results.spool import user_scope
+from tersely.servers.gateway.call_limits import client_name
 from tersely.servers.gateway.upstreams import Pool
 
 Context = ServerRequestContext[Any, Any]
@@ -159,3 +161,9 @@ def connection_of(ctx: Context) -> ClientConnection:
     # Private in the library; its state identifies a client that stays connected, and its exit stack closes with it.
     connection: ClientConnection = ctx.session._connection
     return connection
+
+
+def scope_of(request: Any) -> str:
+    """The scope that results are kept in: that of the token's owner, or of the user who runs the gateway."""
+    name = client_name(request)
+    return f"principal:{name}" if name else user_scope()

@@ -1,27 +1,37 @@
 """Usage of the gateway: counted in memory, stored every few seconds, exported for Prometheus.
 
-A call neither writes to the database nor counts tokens: the tokens of small
-results are counted when the sums are stored, off the event loop.
+A call neither writes nor counts tokens: the tokens of small results are counted when the
+sums are stored, off the event loop. Until the gateway has to keep a result, there is no
+database and no vocabulary, which together take more memory than the rest of the gateway:
+the sums go to the spool, and these tokens are estimated. Savings are always exact, because what
+passes unchanged saves nothing.
 """
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import anyio
 
 from tersely.cpu.run import run_in_thread
 from tersely.errors import StoreUnavailable
 from tersely.http.metrics import MetricSample, format_metric
-from tersely.store.database import Database
-from tersely.store.usage import EDGES, Key, Tally, add
-from tersely.text.tokens import O200K
+from tersely.results.spool import ResultSpool
+from tersely.store.tally import EDGES, Key, Tally
+from tersely.text.estimate import estimated_tokens
+
+if TYPE_CHECKING:
+    from tersely.store.database import Database
 
 logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 5.0
+SPOOL_SECONDS = 60.0
+"""Each time adds a line for each tool, and nobody may look at the statistics for months."""
+
 OWN_SERVER, OWN_TOOLS = "tersely", "own tools"
 """Under these names, the statistics have the cost of what the gateway adds to the list of tools."""
 
@@ -37,15 +47,18 @@ class Counting:
     """Usage of this process.
 
     Args:
-        database: Where the sums are stored; None keeps them in memory only.
+        spool: Where the sums are written while there is no database; None keeps them in memory.
     """
 
-    def __init__(self, database: Database | None = None, *, today: Callable[[], date] = _today) -> None:
+    def __init__(self, spool: ResultSpool | None = None, *, today: Callable[[], date] = _today) -> None:
         self.total = Tally()
-        self._database = database
+        self._spool = spool
+        self._database: Database | None = None
         self._today = today
         self._new = Tally()
-        self._uncounted: list[tuple[Key, str]] = []
+        self._uncounted: list[tuple[Key, str, int]] = []
+        """Texts, and how often each counts as what a server returned: 1, or 0 for what was read back."""
+
         self._own: Counter[tuple[str, ...]] = Counter()
         self._uncounted_size = 0
 
@@ -68,7 +81,7 @@ class Counting:
             tokens_before = tokens_after = len(text) // 4
         elif text:
             self._uncounted_size += len(text)
-            self._uncounted.append((key, text))
+            self._uncounted.append((key, text, 1))
         for tally in (self.total, self._new):
             tally.call(
                 key,
@@ -85,7 +98,7 @@ class Counting:
         key = (self._today(), "gateway", server, tool)
         for tally in (self.total, self._new):
             tally.read_back(key)
-        self._added(key, O200K.count(text))
+        self._uncounted.append((key, text, 0))
 
     def own_tools(self, texts: tuple[str, ...]) -> None:
         """Count what our own definitions cost a model in the turn of one call; they are sent with every turn."""
@@ -95,47 +108,66 @@ class Counting:
         for tally in (self.total, self._new):
             tally.sums[key].update(tokens_after=tokens)
 
+    @asynccontextmanager
+    async def stored_in(self, database: "Database") -> AsyncIterator[None]:
+        """Use a database for the duration of the block."""
+        self._database = database
+        try:
+            yield
+        finally:
+            self._database = None
+
     async def keep_storing(self) -> None:
         """Store every few seconds until cancelled."""
+        waited = 0.0
         while True:
             await anyio.sleep(EVERY_SECONDS)
-            await self.store()
+            waited += EVERY_SECONDS
+            if self._database is not None or waited >= SPOOL_SECONDS:
+                waited = 0.0
+                await self.store()
 
     async def store(self) -> None:
         """Store the new sums; if the database is unavailable, they are stored next time."""
         await self.count()
-        if not self._new or self._database is None:
+        if not self._new:
             return
         new, self._new = self._new, Tally()
+        if self._database is None:
+            if self._spool is None or not await run_in_thread(self._spool.add_sums, new.rows()):
+                self._new.add(new)
+            return
+        from tersely.store.usage import add
+
         try:
             async with self._database.transaction() as db:
                 await add(db, new)
         except StoreUnavailable as problem:
             logger.warning("usage_not_stored", extra={"problem": str(problem)})
-            for key, sums in new.sums.items():
-                self._new.sums[key].update(sums)
-            for key, buckets in new.latency.items():
-                self._new.latency[key].update(buckets)
+            self._new.add(new)
 
     async def count(self) -> None:
         """Count the tokens of the results that were passed on unchanged."""
+        tokens_of = self._tokens_of()
         own, self._own = self._own, Counter()
         if own:
-            costs = await run_in_thread(lambda: {texts: sum(map(_tokens_of, texts)) for texts in own})
+            costs = await run_in_thread(lambda: {texts: sum(map(tokens_of, texts)) for texts in own})
             key = (self._today(), "gateway", OWN_SERVER, OWN_TOOLS)
             self._added(key, sum(costs[texts] * turns for texts, turns in own.items()))
         if not self._uncounted:
             return
         uncounted, self._uncounted, self._uncounted_size = self._uncounted, [], 0
-        counts = await run_in_thread(lambda: [O200K.count(text) for _, text in uncounted])
-        for (key, _), tokens in zip(uncounted, counts, strict=True):
+        counts = await run_in_thread(lambda: [tokens_of(text) for _, text, _ in uncounted])
+        for (key, _, returned), tokens in zip(uncounted, counts, strict=True):
             for tally in (self.total, self._new):
-                tally.sums[key].update(tokens_before=tokens, tokens_after=tokens)
+                tally.sums[key].update(tokens_before=returned * tokens, tokens_after=tokens)
 
+    def _tokens_of(self) -> Callable[[str], int]:
+        if self._database is None:
+            return estimated_tokens
+        from tersely.text.tokens import O200K
 
-@lru_cache(maxsize=5_000)
-def _tokens_of(text: str) -> int:
-    return O200K.count(text)
+        return O200K.count
 
 
 _COUNTERS = {

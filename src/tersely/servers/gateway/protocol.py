@@ -56,13 +56,16 @@ from tersely.mcp.raw import check_depth
 from tersely.mcp.servers import Server
 from tersely.pipeline.admit import admit_value
 from tersely.results.read_back_tool import READ_RESULT
+from tersely.results.references import handles_in
 from tersely.servers.gateway.call_limits import CallLimits, TooManyCalls, client_name
 from tersely.servers.gateway.calls import CallResult, UpstreamCall
 from tersely.servers.gateway.catalogue import Catalogue, ListingOptions, Offer, task_support
-from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of
+from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Context, connection_of, scope_of
+from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.parked import ParkedRequest, ParkedRequests
 from tersely.servers.gateway.policies import Policies, admit_message, admit_question
+from tersely.servers.gateway.results import ResultTranslator
 from tersely.servers.gateway.streams import ResumableStreams
 from tersely.servers.gateway.tasks import OwnedTasks, created_task
 from tersely.servers.gateway.tool_pins import ToolPins
@@ -70,7 +73,7 @@ from tersely.servers.gateway.upstreams import Pool, Upstreams, list_pages, runs_
 
 if TYPE_CHECKING:
     from tersely.servers.gateway.backend import Backend
-    from tersely.servers.gateway.counting import Counting
+    from tersely.servers.gateway.condensing import LargeResults
 
 logger = logging.getLogger(__name__)
 
@@ -110,7 +113,9 @@ class Gateway:
     """Handles the protocol's requests; usable inside `running`.
 
     Args:
-        load_backend: Opens what handles results. Called when the first client was greeted, as it takes a while.
+        load_backend: Opens what condenses and keeps results. Called for the first result that needs it.
+        counting: Counts the calls.
+        loads_early: Open it when the first client was greeted; if it cannot be opened, the gateway has failed.
         list_seconds: See `LIST_SECONDS`.
         greeting_seconds: See `GREETING_SECONDS`.
     """
@@ -121,6 +126,8 @@ class Gateway:
         *,
         policies: Policies,
         load_backend: "Callable[[], AbstractAsyncContextManager[Backend]]",
+        counting: Counting,
+        loads_early: bool = False,
         pins: ToolPins,
         known: KnownServers,
         listing: ListingOptions = ListingOptions(),  # noqa: B008 — frozen
@@ -138,7 +145,10 @@ class Gateway:
         self.failure: ConfigError | StoreUnavailable | None = None
         self.list_seconds = list_seconds
         self._greeting_seconds = greeting_seconds
+        self.counting = counting
+        self.results = ResultTranslator(policies, self._condenser)
         self._load_backend = load_backend
+        self._loads_early = loads_early
         self._backend: Backend | None = None
         self._is_wanted = anyio.Event()
         self._is_loaded = anyio.Event()
@@ -191,6 +201,7 @@ class Gateway:
         async with anyio.create_task_group() as tasks, self.upstreams.running():
             self._tasks = tasks
             tasks.start_soon(self._hold_backend)
+            tasks.start_soon(self.counting.keep_storing)
             try:
                 yield
             except Exception as problem:  # noqa: BLE001
@@ -198,48 +209,70 @@ class Gateway:
                 failure = problem
             finally:
                 self._is_over.set()
+                with anyio.CancelScope(shield=True), anyio.move_on_after(5):
+                    await self.counting.store()
                 tasks.cancel_scope.cancel()
         if failure:
             raise failure
 
     async def backend(self) -> "Backend":
-        """What handles results; loaded at the first use.
+        """What condenses and keeps results; loaded at the first use.
 
         Raises:
             ConfigError, StoreUnavailable: The database cannot be used.
         """
+        is_loaded = self._is_loaded
         self._is_wanted.set()
-        await self._is_loaded.wait()
-        if self.failure is not None:
+        await is_loaded.wait()
+        if self._backend is None:
+            assert self.failure is not None
             raise self.failure
-        assert self._backend is not None
         return self._backend
 
-    @property
-    def counting(self) -> "Counting":
-        """The usage counts, once the backend is loaded."""
-        assert self._backend is not None
-        return self._backend.counting
+    async def prepare(self) -> None:
+        """Load what has to be there before the first client.
+
+        Raises:
+            ConfigError, StoreUnavailable: The database cannot be used.
+        """
+        if self._loads_early:
+            await self.backend()
 
     async def _hold_backend(self) -> None:
-        await self._is_wanted.wait()
+        while True:
+            await self._is_wanted.wait()
+            try:
+                # Shielded, because a database cannot be closed under cancellation; `running` says when it is over.
+                with anyio.CancelScope(shield=True):
+                    async with self._load_backend() as backend:
+                        self._backend = backend
+                        self._is_loaded.set()
+                        await self._is_over.wait()
+                return
+            except (ConfigError, StoreUnavailable) as failure:
+                self.failure = failure
+                # Asked again for the next result.
+                is_loaded, self._is_loaded, self._is_wanted = self._is_loaded, anyio.Event(), anyio.Event()
+                is_loaded.set()
+                if self._loads_early:
+                    self.failed.set()
+                    return
+
+    async def _condenser(self) -> "LargeResults":
+        """What condenses results; without a usable database it keeps none, as the notes then say."""
         try:
-            # Shielded, because a database cannot be closed under cancellation; `running` says when it is over.
-            with anyio.CancelScope(shield=True):
-                async with self._load_backend() as backend:
-                    self._backend = backend
-                    self._is_loaded.set()
-                    await self._is_over.wait()
+            return (await self.backend()).condenser
         except (ConfigError, StoreUnavailable) as failure:
-            self.failure = failure
-            self._is_loaded.set()
-            self.failed.set()
+            logger.warning("results_not_kept", extra={"problem": str(failure)})
+            from tersely.pipeline.process import Pipeline
+            from tersely.servers.gateway.condensing import LargeResults
+
+            return LargeResults(Pipeline(), self.policies)
 
     async def stop(self) -> None:
         """Stop the servers and store the usage, for when the process exits without leaving `running`."""
         await self.upstreams.stop()
-        if self._backend is not None:
-            await self._backend.counting.store()
+        await self.counting.store()
 
     # Dispatch
 
@@ -390,8 +423,9 @@ class Gateway:
             declared = meta.get(types.CLIENT_CAPABILITIES_META_KEY) if is_modern else params.get("capabilities")
         pool = await self.upstreams.pool(is_modern=is_modern, declared=declared)
         await pool.known(self._greeting_seconds)
-        # From now on, because loading takes the processor.
-        self._is_wanted.set()
+        if self._loads_early:
+            # From now on, because loading takes the processor.
+            self._is_wanted.set()
         return pool
 
     def _identity(self, pool: Pool) -> dict[str, Any]:
@@ -492,7 +526,7 @@ class Gateway:
         Raises:
             ToolError: The server did not answer, or rejected the request.
         """
-        scope = (await self.backend()).scope(request.context.request)
+        scope = scope_of(request.context.request)
         if (parked := self._parked.take(request, scope)) is None:
             parked = ParkedRequest(request)
             passed = {name: value for name, value in params.items() if name not in _ONE_ERA_PARAMS}
@@ -595,21 +629,19 @@ class Gateway:
             # Checked here because the server only sees our header.
             raise MCPError(types.HEADER_MISMATCH, f"{MCP_NAME_HEADER} does not name the task that the request is about")
         answer = await self._ask(request, request.pool.only, request.params)
-        backend = await self.backend()
-        call = self._call(request, backend, request.pool.only.server, request.context.method, {})
-        return await backend.results.extension(answer, call)
+        call = self._call(request, request.pool.only.server, request.context.method, {})
+        return await self.results.extension(answer, call)
 
     async def _on_task(self, request: ClientRequest) -> Answer:
         """Answer a request about a task of 2025-11-25."""
-        backend = await self.backend()
-        scope = backend.scope(request.context.request)
+        scope = scope_of(request.context.request)
         if request.context.method == "tasks/list":
             shown = []
             for connection in request.pool.supporting("tasks"):
                 if "list" in connection.introduction["capabilities"]["tasks"]:
-                    call = self._call(request, backend, connection.server, "tasks/list", {})
+                    call = self._call(request, connection.server, "tasks/list", {})
                     shown += [
-                        await backend.results.extension(task, call)
+                        await self.results.extension(task, call)
                         for task in await list_pages(connection, "tasks/list", "tasks")
                         if self._owned_tasks.owns(scope, task.get("taskId"), connection)
                     ]
@@ -617,8 +649,8 @@ class Gateway:
         owned = self._owned_tasks.find(scope, request.params.get("taskId"))
         answer = await self._ask(request, owned.connection, request.params)
         if request.context.method != "tasks/result":
-            return await backend.results.extension(answer, owned.call)
-        return (await backend.results.tool_result(answer, owned.call)).result
+            return await self.results.extension(answer, owned.call)
+        return (await self.results.tool_result(answer, owned.call)).result
 
     # Tools
 
@@ -659,13 +691,12 @@ class Gateway:
                 if request.pool.catalogue.lazy or (unlisted := request.pool.unlisted(name)) is None:
                     raise
                 # The server knows best what to answer; the name is not counted, because there could be any number.
-                return (await self._called(request, unlisted, await self.backend())).result
+                return (await self._called(request, unlisted)).result
             offer = request.pool.catalogue.offers[request.pool.registry.name_of(tool)]
-        backend = await self.backend()
-        backend.counting.own_tools(request.pool.catalogue.own_texts)
+        self.counting.own_tools(request.pool.catalogue.own_texts)
         began = time.perf_counter()
         try:
-            outcome = await self._called(request, offer, backend)
+            outcome = await self._called(request, offer)
         except ToolRejected:
             self._count(offer, began, is_error=True)
             raise
@@ -691,22 +722,24 @@ class Gateway:
             offer.tool.server, offer.tool.name, milliseconds=(time.perf_counter() - began) * 1000, **what
         )
 
-    async def _called(self, request: ClientRequest, offer: Offer, backend: "Backend") -> CallResult:
+    async def _called(self, request: ClientRequest, offer: Offer) -> CallResult:
         tool = offer.tool
         connection = request.pool.connections[tool.server]
         params: dict[str, Any] = {**request.params, "name": tool.name}
         looking_for = ""
         arguments: dict[str, Any] = {}
-        scope = backend.scope(request.context.request)
         if isinstance(given := params.get("arguments"), dict):
             arguments = {key: value for key, value in given.items() if key != offer.intent}
             # Models send null for an omitted argument, and a list for several intents.
             wanted = given.get(offer.intent) if offer.intent else None
             looking_for = (", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted or ""))[:2_000]
-            params["arguments"] = as_json(await backend.read_back.kept.expand(arguments, scope))
+            whole = arguments
+            if handles_in(arguments):
+                kept = (await self.backend()).read_back.kept
+                whole = await kept.expand(arguments, scope_of(request.context.request))
+            params["arguments"] = as_json(whole)
         call = self._call(
             request,
-            backend,
             connection.server,
             tool.name,
             arguments,
@@ -722,14 +755,14 @@ class Gateway:
         if (task_id := created_task(raw)) is not None:
             if wants_task is not None:
                 self._owned_tasks.add(task_id, connection, call)
-                return CallResult(result=await backend.results.extension(raw, call))
+                return CallResult(result=await self.results.extension(raw, call))
             raw = await self._task_result(request, connection, task_id, tool.dotted)
         if isinstance(raw, SpooledAnswer):
             # Imported here, because it loads the pipeline.
             from tersely.servers.gateway.large_results import result_in_parts
 
-            return await result_in_parts(raw, call, backend.results.tool_result)
-        return await backend.results.tool_result(raw, call)
+            return await result_in_parts(raw, call, self.results.tool_result)
+        return await self.results.tool_result(raw, call)
 
     async def _task_result(self, request: ClientRequest, connection: Connection, task_id: str, what: str) -> Answer:
         """The result of a task that the client does not know of: it waits as for any other call."""
@@ -757,7 +790,6 @@ class Gateway:
     def _call(
         self,
         request: ClientRequest,
-        backend: "Backend",
         server: Server,
         name: str,
         arguments: Any,
@@ -770,15 +802,18 @@ class Gateway:
             tool=name,
             arguments=arguments,
             looking_for=looking_for,
-            scope=backend.scope(request.context.request),
+            scope=scope_of(request.context.request),
             has_output_schema=has_output_schema,
             reader=request.pool.catalogue.reader,
         )
 
     async def _read(self, request: ClientRequest) -> Answer:
         """Read a kept result."""
-        backend = await self.backend()
-        scope = backend.scope(request.context.request)
+        try:
+            backend = await self.backend()
+        except (ConfigError, StoreUnavailable) as problem:
+            return _failed(admit_message(str(problem), self.policies.of(_GATEWAY).masker)).result
+        scope = scope_of(request.context.request)
         name, arguments = request.params["name"], request.params.get("arguments") or {}
         own = READ_RESULT.name if name == request.pool.catalogue.reader else name
         status = 404
@@ -793,8 +828,8 @@ class Gateway:
             await backend.audit(
                 own, scope, str(arguments.get("handle", "")), address=client.host if client else "", status=status
             )
-        backend.counting.read_back(found.origin.server, found.origin.tool, answer.text)
-        backend.counting.own_tools(request.pool.catalogue.own_texts)
+        self.counting.read_back(found.origin.server, found.origin.tool, answer.text)
+        self.counting.own_tools(request.pool.catalogue.own_texts)
         shown = answer.text_for(request.pool.catalogue.reader)
         return {"content": [{"type": "text", "text": shown}], "isError": False}
 
@@ -846,9 +881,8 @@ class Gateway:
         raw = await self._ask(request, connection, {**request.params, "name": own})
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
-        backend = await self.backend()
-        call = self._call(request, backend, connection.server, own, request.params.get("arguments") or {})
-        return self._counted(await backend.results.prompt(raw, call), connection.server, "prompts/get", began)
+        call = self._call(request, connection.server, own, request.params.get("arguments") or {})
+        return self._counted(await self.results.prompt(raw, call), connection.server, "prompts/get", began)
 
     async def _read_resource(self, request: ClientRequest) -> Answer:
         connection = await self._resource(request, request.params["uri"])
@@ -857,9 +891,8 @@ class Gateway:
         if raw.get("resultType") not in (None, "complete"):
             return self._unfinished(raw, connection.server)
         uri = request.params["uri"]
-        backend = await self.backend()
-        call = self._call(request, backend, connection.server, "resources/read", {"uri": uri})
-        return self._counted(await backend.results.resource(raw, call), connection.server, "resources/read", began)
+        call = self._call(request, connection.server, "resources/read", {"uri": uri})
+        return self._counted(await self.results.resource(raw, call), connection.server, "resources/read", began)
 
     def _counted(self, outcome: CallResult, server: Server, what: str, began: float) -> Answer:
         """Count a resource or prompt under its method instead of a tool name; URIs and names would be too many."""

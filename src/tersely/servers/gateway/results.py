@@ -5,28 +5,30 @@ the threshold, its text is replaced by the condensed one. Parts that are not tex
 are passed on beside it. The pipeline does the work: nothing here condenses, keeps
 or masks by itself.
 
+Most results are small. What condenses and keeps is imported for the first that is not:
+it takes as much memory as everything else.
+
 Does not know connections or clients; `protocol` hands in the answers.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tersely.llm.client import LLM
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import ContentPart, RawResult, read_result
-from tersely.pipeline.admit import Admitted, admit_arguments, admit_value
+from tersely.pipeline.admission import admit_content, over_limit
+from tersely.pipeline.admit import Admitted, admit_value
 from tersely.pipeline.content import Attachment, Content
-from tersely.pipeline.core import NoteWriter
 from tersely.pipeline.mcp_results import content_of
-from tersely.pipeline.meta import prefixed, tally
 from tersely.pipeline.policy import Policy
-from tersely.pipeline.process import Intent, Pipeline, Processed, Scope
 from tersely.servers.gateway.calls import CallResult, UpstreamCall
 from tersely.servers.gateway.policies import Policies, admit_except
-from tersely.store.results import Origin
+
+if TYPE_CHECKING:
+    from tersely.pipeline.process import Processed
+    from tersely.servers.gateway.condensing import LargeResults
 
 _PICTURES = frozenset(("image/png", "image/jpeg", "image/webp", "image/gif"))
 """Image types that hold nothing but pixels. Others can carry scripts and texts."""
@@ -37,14 +39,11 @@ class ResultTranslator:
     """Runs results, resources and prompts through the pipeline.
 
     Args:
-        llm: Returns the model of a provider, or the default model for None; returns None if no model is configured.
-        models_by_default: Whether a model summarizes if the policy does not decide.
+        load: Returns what handles results over the limit, which is loaded for the first of them.
     """
 
-    pipeline: Pipeline
     policies: Policies
-    llm: Callable[[str | None], LLM | None] = lambda provider: None
-    models_by_default: bool = False
+    load: "Callable[[], Awaitable[LargeResults]]"
 
     # Tools
 
@@ -57,11 +56,12 @@ class ResultTranslator:
         """
         result = read_result(raw)
         policy = self.policies.of(call.server, call.tool)
-        processed = await self._process(content_of(result), policy, call)
-        shown = await self._passed(raw, result, processed.admitted, policy, call)
-        if processed.condensed is None:
-            return CallResult(result=shown, is_error=result.is_error, text=processed.text)
-        return self._condensed(shown, processed, call)
+        admitted = await admit_content(content_of(result), policy)
+        shown = await self._passed(raw, result, admitted, policy, call)
+        processed = await self._processed(admitted, policy, call)
+        if processed is None:
+            return CallResult(result=shown, is_error=result.is_error, text=admitted.text)
+        return _condensed(shown, processed, call)
 
     async def extension(self, raw: Mapping[str, Any], call: UpstreamCall) -> dict[str, Any]:
         """What a method of an extension returned. A `result` in it belongs to a call that continued after its answer.
@@ -78,20 +78,10 @@ class ResultTranslator:
             shown["result"] = admit_value(inner, masker)
         return shown
 
-    async def _process(self, content: Content, policy: Policy, call: UpstreamCall) -> Processed:
-        uses_model = policy.uses_model if policy.uses_model is not None else self.models_by_default
-        intent = Intent(
-            looking_for=call.looking_for, called=f"{call.server.name}.{call.tool}", arguments=call.arguments
-        )
-        return await self.pipeline.process(
-            content,
-            policy,
-            Scope(call.scope, self.policies.key),
-            intent,
-            origin=lambda: self._origin(call, policy),
-            llm=self.llm(policy.provider) if uses_model else None,
-            note=NoteWriter(read=call.reader),
-        )
+    async def _processed(self, admitted: Admitted, policy: Policy, call: UpstreamCall) -> "Processed | None":
+        """The result condensed and kept; None if it is within the limit, and passed on."""
+        over = await over_limit(admitted, policy.limit(is_error=admitted.is_error))
+        return None if over is None else await (await self.load()).process(admitted, over, policy, call)
 
     async def _passed(
         self, raw: Mapping[str, Any], result: RawResult, admitted: Admitted, policy: Policy, call: UpstreamCall
@@ -146,39 +136,10 @@ class ResultTranslator:
         """An image that may contain more than pixels: kept, and named instead of shown."""
         kind = "".join(sign for sign in part.mime_type if sign.isalnum() or sign in "/+.-")[:60]
         attachment = Attachment(kind="image", data=part.data, mime_type=kind or "image")
-        handle = await self.pipeline.keep_attachment(
-            attachment, number, policy, Scope(call.scope, self.policies.key), self._origin(call, policy)
-        )
+        handle = await (await self.load()).keep(attachment, number, policy, call)
         where = f", kept as {handle}" if handle else ""
         size = len(attachment.content())
         return {"type": "text", "text": f"[A picture of type {kind or 'unknown'}, {size:,} bytes{where}; not shown.]"}
-
-    def _condensed(self, shown: dict[str, Any], processed: Processed, call: UpstreamCall) -> CallResult:
-        """The result with its text replaced by the condensed one."""
-        parts: list[Any] = []
-        is_placed = False
-        for part in shown.get("content", ()):
-            if processed.replaced == "text" and _is_text(part):
-                if not is_placed:
-                    parts.append({"type": "text", "text": processed.text})
-                    is_placed = True
-            else:
-                parts.append(part)
-        if not is_placed:
-            parts.append({"type": "text", "text": processed.text})
-        if processed.structured_handle:
-            notice = f"[Structured content of the same result is kept as {processed.structured_handle}.]"
-            parts.append({"type": "text", "text": notice})
-        result = {key: value for key, value in shown.items() if key != "structuredContent"}
-        result["content"] = parts
-        if call.has_output_schema:
-            # Libraries insist on it, and some show it to the model instead of the text.
-            result["structuredContent"] = {"result": processed.text}
-        return CallResult(
-            result=_with_meta(result, prefixed(processed.meta)),
-            is_error=processed.admitted.is_error,
-            statistics=tally(processed.condensed),
-        )
 
     # Resources and prompts
 
@@ -196,7 +157,7 @@ class ResultTranslator:
             shown["contents"] = [await self._content(content, policy, call, done) for content in contents]
         return _read(shown, done, [one.get("text") for one in shown.get("contents") or () if isinstance(one, dict)])
 
-    async def _content(self, content: Any, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Any:
+    async def _content(self, content: Any, policy: Policy, call: UpstreamCall, done: "list[Processed]") -> Any:
         masker = policy.result_masker
         if not isinstance(content, dict) or not isinstance(content.get("text"), str):
             return (
@@ -204,7 +165,7 @@ class ResultTranslator:
             )
         # A page of an app is rendered by the client and has to be complete.
         if str(content.get("uri", "")).startswith("ui://") or "profile=mcp-app" in str(content.get("mimeType", "")):
-            text = (await self.pipeline.admit(Content.of_text(content["text"]), policy)).text
+            text = (await admit_content(Content.of_text(content["text"]), policy)).text
         else:
             text = await self._text(content["text"], policy, call, done)
         return {**admit_except(content, ("text",), masker), "text": text}
@@ -224,7 +185,7 @@ class ResultTranslator:
         parts = [message.get("content") for message in shown.get("messages") or () if isinstance(message, dict)]
         return _read(shown, done, [part.get("text") for part in parts if isinstance(part, dict)])
 
-    async def _message(self, message: Any, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Any:
+    async def _message(self, message: Any, policy: Policy, call: UpstreamCall, done: "list[Processed]") -> Any:
         masker = policy.result_masker
         content = message.get("content") if isinstance(message, dict) else None
         if not isinstance(content, dict):
@@ -238,21 +199,50 @@ class ResultTranslator:
             return {**rest, "content": {**admit_except(content, ("type", "resource"), masker), "resource": inner}}
         return {**rest, "content": admit_except(content, ("type", "data", "mimeType"), masker)}
 
-    async def _text(self, text: str, policy: Policy, call: UpstreamCall, done: list[Processed]) -> Masked:
-        processed = await self._process(Content.of_text(text), policy, call)
-        if processed.condensed is not None:
-            done.append(processed)
+    async def _text(self, text: str, policy: Policy, call: UpstreamCall, done: "list[Processed]") -> Masked:
+        admitted = await admit_content(Content.of_text(text), policy)
+        processed = await self._processed(admitted, policy, call)
+        if processed is None:
+            return admitted.text
+        done.append(processed)
         return processed.text
-
-    def _origin(self, call: UpstreamCall, policy: Policy) -> Origin:
-        arguments = admit_arguments(call.arguments, policy.masker)
-        return Origin(server=call.server.name, tool=call.tool, arguments=arguments, called_at=datetime.now(UTC))
 
 
 _RETURNED_UNCHANGED = ("taskId", "requestState")
 """Values that the client has to send back unchanged."""
 
 _HANDLED_ELSEWHERE = frozenset(("content", "structuredContent", "isError", "resultType", "ttlMs", "cacheScope"))
+
+
+def _condensed(shown: dict[str, Any], processed: "Processed", call: UpstreamCall) -> CallResult:
+    """The result with its text replaced by the condensed one."""
+    from tersely.pipeline.meta import prefixed, tally
+
+    parts: list[Any] = []
+    is_placed = False
+    for part in shown.get("content", ()):
+        if processed.replaced == "text" and _is_text(part):
+            if not is_placed:
+                parts.append({"type": "text", "text": processed.text})
+                is_placed = True
+        else:
+            parts.append(part)
+    if not is_placed:
+        parts.append({"type": "text", "text": processed.text})
+    if processed.structured_handle:
+        notice = f"[Structured content of the same result is kept as {processed.structured_handle}.]"
+        parts.append({"type": "text", "text": notice})
+    result = {key: value for key, value in shown.items() if key != "structuredContent"}
+    result["content"] = parts
+    if call.has_output_schema:
+        # Libraries insist on it, and some show it to the model instead of the text.
+        result["structuredContent"] = {"result": processed.text}
+    assert processed.condensed is not None
+    return CallResult(
+        result=_with_meta(result, prefixed(processed.meta)),
+        is_error=processed.admitted.is_error,
+        statistics=tally(processed.condensed),
+    )
 
 
 def _is_text(part: Any) -> bool:
@@ -262,10 +252,12 @@ def _is_text(part: Any) -> bool:
     return part.get("type") == "resource" and bool(part["resource"].get("text"))
 
 
-def _read(shown: dict[str, Any], done: Sequence[Processed], texts: Sequence[Any]) -> CallResult:
+def _read(shown: dict[str, Any], done: "Sequence[Processed]", texts: Sequence[Any]) -> CallResult:
     """A resource or a prompt with its statistics; `_meta` describes the last condensed piece."""
     if not done:
         return CallResult(result=shown, text="\n".join(text for text in texts if isinstance(text, str)))
+    from tersely.pipeline.meta import prefixed, tally
+
     return CallResult(result=_with_meta(shown, prefixed(done[-1].meta)), statistics=tally(done[-1].condensed))
 
 

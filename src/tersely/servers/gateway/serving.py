@@ -5,16 +5,19 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
 import anyio
 from mcp.server.stdio import stdio_server
 
+from tersely.cpu.memory import release_memory
 from tersely.cpu.run import run_in_thread
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
 from tersely.servers.gateway.catalogue import ListingOptions
+from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.frequent_tools import load_frequent
 from tersely.servers.gateway.known_servers import KNOWN_FOLDER, KnownServers
 from tersely.servers.gateway.policies import Policies
@@ -47,12 +50,15 @@ async def running_gateway(
     """
     folder = settings.store.data_dir
     policies = Policies(masking_key(folder))
+    counting = Counting(settings.store.spool)
+    is_lazy = bool(settings.gateway.lazy_above) or any(server.options.lazy for server in servers)
 
     @asynccontextmanager
     async def load_backend() -> "AsyncIterator[Backend]":
         # In a thread, so that requests which do not need it are answered meanwhile.
         module = await run_in_thread(_import_backend)
-        async with module.open_backend(settings, servers, policies, models=models) as backend:
+        async with module.open_backend(settings, servers, policies, counting, models=models) as backend:
+            release_memory()  # of imports, and of a database that was made
             yield backend
 
     options = settings.gateway
@@ -60,6 +66,9 @@ async def running_gateway(
         list(servers),
         policies=policies,
         load_backend=load_backend,
+        counting=counting,
+        # Lazy lists show the tools that the statistics name, and a wrong database is told at once.
+        loads_early=models or is_lazy or not _is_usable(settings.store.url),
         pins=ToolPins(folder / SEEN_FILE),
         known=KnownServers(folder / KNOWN_FOLDER, policies),
         listing=ListingOptions(
@@ -71,8 +80,26 @@ async def running_gateway(
         logins=settings.store.logins,
         limits=CallLimits(*limits_from(settings)),
     )
+    release_memory()  # of the imports
     async with gateway.running():
         yield gateway
+
+
+def _is_usable(url: str) -> bool:
+    """Whether the database is a file of SQLite, or will be one; it is then opened when it is needed."""
+    if not url.startswith("sqlite:///"):
+        return False
+    file = Path(url.removeprefix("sqlite:///"))
+    try:
+        with file.open("rb") as content:
+            return content.read(len(_SQLITE)) in (b"", _SQLITE)
+    except FileNotFoundError:
+        return os.access(file.parent, os.W_OK)
+    except OSError:
+        return False
+
+
+_SQLITE = b"SQLite format 3\0"
 
 
 def _import_backend() -> ModuleType:
