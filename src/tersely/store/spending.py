@@ -7,16 +7,18 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from tersely.store.sessions import IS_NO_QUESTION
 from tersely.store.tables import interactions, sessions
 
 
 @dataclass(frozen=True, kw_only=True)
 class DaySpending:
-    """The sessions of one chain that were submitted on one day (UTC)."""
+    """The sessions of one chain that were submitted on one day (UTC), with the follow-up questions of that day."""
 
     day: date
     chain: str
     sessions: int
+    """Without questions, which are counted with what they cost."""
     unknown: int
     """Sessions whose price is not known; `price_micros` does not contain them."""
     price_micros: int
@@ -27,7 +29,7 @@ class DaySpending:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSpending:
-    """All calls of one model."""
+    """All calls of one model; what came from our cache was no call."""
 
     model: str
     provider: str
@@ -36,6 +38,13 @@ class ModelSpending:
     price_micros: int
     input_tokens: int
     output_tokens: int
+
+
+_FROM_CACHE = (
+    (interactions.c.input_tokens + interactions.c.output_tokens == 0)
+    & (interactions.c.error == "")
+    & interactions.c.response.contains('"outcome":"cached"', autoescape=True)
+)
 
 
 def _sum(column: Any) -> Any:
@@ -55,7 +64,7 @@ async def spent_by_day(db: AsyncConnection, *, since: date) -> list[DaySpending]
         sa.select(
             day.label("day"),
             sessions.c.chain,
-            sa.func.count().label("sessions"),
+            _sum(sa.case((IS_NO_QUESTION, 1), else_=0)).label("sessions"),
             (sa.func.count() - sa.func.count(sessions.c.price_micros)).label("unknown"),
             _sum(sessions.c.price_micros).label("price_micros"),
             _sum(sessions.c.input_tokens).label("input_tokens"),
@@ -91,7 +100,7 @@ async def spent_by_model(db: AsyncConnection, *, since: date) -> list[ModelSpend
             _sum(interactions.c.output_tokens).label("output_tokens"),
         )
         .join(sessions, sessions.c.id == interactions.c.session_id)
-        .where(sessions.c.created_at >= _start(since), interactions.c.interaction_type != "mcp")
+        .where(sessions.c.created_at >= _start(since), interactions.c.interaction_type != "mcp", ~_FROM_CACHE)
         .group_by(interactions.c.model, interactions.c.provider)
     )
     names = ("calls", "unknown", "price_micros", "input_tokens", "output_tokens")
