@@ -299,7 +299,7 @@ async def test_a_session_is_cancelled_while_it_runs_and_while_it_waits(service: 
         assert (await service.http.post(f"/api/v1/sessions/{session_id}/cancel")).status_code == 200
     for session_id in (running_one, waiting):
         session = await service.until(session_id, "cancelled")
-        assert session["reason"] == "Cancelled by local." and session["ended_at"]
+        assert session["reason"] == "Cancelled by the local user." and session["ended_at"]
     again = await service.http.post(f"/api/v1/sessions/{running_one}/cancel")
     assert (again.status_code, again.json()["error"]["code"]) == (409, "session_ended")
 

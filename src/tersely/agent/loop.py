@@ -241,7 +241,7 @@ class _Investigation:
             ) -> Turn:
                 if (budget := self.assignment.budget) and (used_up := budget.used_up()):
                     raise OverBudget(used_up)
-                self.recorder.progress("investigating", f"Iteration {iteration} of {self.assignment.max_iterations}")
+                self.recorder.progress("investigating", f"Step {iteration}")
                 return await self.model_caller.call(
                     messages,
                     key=name,

@@ -244,8 +244,9 @@ class AlertIntake:
                 raise SessionEnded(
                     f"Session {session_id} has already ended as {before.status}; there is nothing to cancel."
                 )
+            who = "the local user" if by == "local" else by
             cancelled = await log.request_cancel(
-                db, session_id, reason=f"Cancelled by {by}.", now=self._database.clock.now()
+                db, session_id, reason=f"Cancelled by {who}.", now=self._database.clock.now()
             )
         self._bus.publish(*cancelled.events)
         if cancelled.status == "cancelled":

@@ -390,7 +390,10 @@ class _StageWork:
         results = await self._results()
         done = [one for one in results if one.report.status == "completed"]
         failed = [one for one in results if one.report.status != "completed"]
-        why = "; ".join(f"{one.agent}: {one.report.reason or 'no reason was given'}" for one in failed)
+        reasons: dict[str, list[str]] = {}
+        for one in failed:
+            reasons.setdefault(one.report.reason or "no reason was given", []).append(one.agent)
+        why = "; ".join(f"{', '.join(agents)}: {reason}" for reason, agents in reasons.items())
         reason = f"{len(failed)} of {len(results)} agents failed: {why}" if failed else ""
         if not done:
             return SessionOutcome(status="failed", reason=reason)
