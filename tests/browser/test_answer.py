@@ -64,7 +64,7 @@ async def test_calls_are_grouped_filtered_searched_and_times_switch(up: Up, sess
     calls = page.locator(".call-row")
     total = session["usage"]["tool_calls"]
     await expect(page.locator(".calls-head b")).to_have_text([f"{total} calls"])
-    await expect(page.locator(".event .at .after").first).to_have_text(re.compile(r"^\+[\d.]+ m?s$"))
+    await expect(page.locator(".event .at .after").first).to_have_text(re.compile(r"^\+[\d.]+ s$"))
     await page.keyboard.press("/")
     await page.keyboard.type("get_logs")
     await expect(page.locator(".found")).to_contain_text("match")

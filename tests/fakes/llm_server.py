@@ -35,7 +35,10 @@ class Reply:
     delay: float = 0.0
     refusal: str | None = None
     halfway: Callable[[], Awaitable[object]] | None = None
-    """Waited for when half of the text has been streamed."""
+    """Waited for when half of the text has been streamed; may be called again while it waits."""
+
+    cached: float = 0.0
+    """The share of the prompt that the provider read from its cache."""
 
 
 Script = list["Reply | str | int"] | Callable[[Body], "Reply | str | int | None"]
@@ -97,7 +100,10 @@ class FakeLLMServer:
     def _usage(self, body: Body, reply: Reply) -> Body:
         asked = sum(O200K.count(str(message["content"])) for message in body["messages"])
         wrote = O200K.count(reply.text)
-        return {"prompt_tokens": asked, "completion_tokens": wrote, "total_tokens": asked + wrote}
+        usage: Body = {"prompt_tokens": asked, "completion_tokens": wrote, "total_tokens": asked + wrote}
+        if reply.cached:
+            usage["prompt_tokens_details"] = {"cached_tokens": int(asked * reply.cached)}
+        return usage
 
     def _completion(self, body: Body, reply: Reply) -> Body:
         message: Body = {"role": "assistant", "content": reply.text, "refusal": reply.refusal}
@@ -133,7 +139,13 @@ class FakeLLMServer:
                 yield chunk({"role": "assistant", "reasoning": reply.thinking})
             for start in range(0, len(reply.text), 12):
                 if reply.halfway and start <= len(reply.text) // 2 < start + 12:
-                    await reply.halfway()
+                    # As providers do, so that nobody takes the pause for a lost connection.
+                    over = False
+                    while not over:
+                        with anyio.move_on_after(5):
+                            await reply.halfway()
+                            over = True
+                        yield ": processing\n\n"
                 yield chunk({"role": "assistant", "content": reply.text[start : start + 12]})
             for index, call in enumerate(reply.tool_calls):
                 yield chunk({"role": "assistant", "tool_calls": [{"index": index, **call}]})

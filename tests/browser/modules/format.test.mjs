@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { count, duration, offset, percent, price, short } from "../../../src/tersely/web/dashboard/format.js";
+import { bytes, count, duration, offset, percent, person, price, short, statusWord } from "../../../src/tersely/web/dashboard/format.js";
 
 test("a duration is rounded before its unit is chosen", () => {
   assert.deepEqual([0.4, 999.4, 999.7, 9_940, 9_960, 59_600, 119_600, 3_599_700, 3_600_000, 7_260_000].map(duration), ["0 ms", "999 ms", "1.0 s", "9.9 s", "10 s", "1 min", "2 min", "1 h", "1 h", "2 h 1 min"]);
@@ -20,5 +20,11 @@ test("one call, two calls", () => {
 });
 
 test("times relative to a start", () => {
-  assert.deepEqual(["2026-11-16T08:00:00.200Z", "2026-11-16T07:57:00Z", "2026-11-16T08:01:13.400Z"].map((iso) => offset(iso, "2026-11-16T08:00:00Z")), ["+200 ms", "−3 min", "+1 min 13 s"]);
+  assert.deepEqual(["2026-11-16T08:00:00.200Z", "2026-11-16T07:57:00Z", "2026-11-16T08:01:13.400Z"].map((iso) => offset(iso, "2026-11-16T08:00:00Z")), ["+0.2 s", "−3 min", "+1 min 13 s"]);
+});
+
+test("sizes and states in words", () => {
+  assert.deepEqual([999, 1_500, 33_554_432].map(bytes), ["999 bytes", "1.5 kB", "33.6 MB"]);
+  assert.deepEqual(["in_progress", "timed_out", "completed", "other"].map(statusWord), ["running", "timed out", "done", "other"]);
+  assert.deepEqual(["local", "token:ops", "user:ada"].map(person), ["local user", "ops", "ada"]);
 });

@@ -63,6 +63,13 @@ test("a summary belongs to the call whose result it is of", () => {
   assert.equal(timeline.callOf("r_1").id, "call");
 });
 
+test("agents that get the same result have a summary each", () => {
+  const timeline = new Timeline();
+  for (const agent of ["a", "b"]) timeline.apply(created(`call-${agent}`, 1, { event_type: "llm_tool_call", status: "completed", execution_id: agent, metadata: { server_name: "s", tool_name: "t", handle: "r_1" } }));
+  for (const agent of ["a", "b"]) timeline.apply(created(`sum-${agent}`, 2, { event_type: "mcp_tool_summary", execution_id: agent, metadata: { handle: "r_1" } }));
+  assert.deepEqual(["call-a", "call-b"].map((id) => timeline.items.get(id).summary?.id), ["sum-a", "sum-b"]);
+});
+
 test("of a large result only the beginning is held", () => {
   const timeline = new Timeline({ keep: 10 });
   timeline.apply(created("call", 1, { event_type: "llm_tool_call", status: "completed", content: "x".repeat(50), metadata: { handle: "r_1", server_name: "s" } }));

@@ -6,6 +6,7 @@ import { api, info } from "./api.js";
 import { announce, h, icon, put } from "./dom.js";
 import { isUtc, lasting, switchZone, zoneName } from "./format.js";
 import { watchLink } from "./live.js";
+import { title } from "./notices.js";
 
 /** @type {[RegExp, string, string, string[]][]} */
 const ROUTES = [
@@ -31,7 +32,6 @@ export function go(address, { replace = false } = {}) {
   if (!replace) remember();
   history[replace ? "replaceState" : "pushState"]({ key: replace ? key() : String(Math.random()) }, "", address);
   return draw();
-setTimeout(lookForProblems, 1_500);
 }
 
 const key = () => history.state?.key ?? "first";
@@ -52,7 +52,7 @@ async function draw() {
     else link.removeAttribute("aria-current");
   }
   if (!found) {
-    document.title = "Page not found · tersely";
+    title("Page not found");
     main.replaceChildren(h("div.empty", null, h("h1", null, "Page not found"), h("p", null, "There is no page at this address. ", h("a", { href: "/" }, "All sessions"))));
     shown = null;
     return;

@@ -88,7 +88,7 @@ class AskPanel extends HTMLElement {
       one.node,
       head,
       bad && question.reason ? h("p.problem", null, question.reason) : null,
-      question.answer ? markdown(question.answer, { refer: this.page?.refer }) : null,
+      question.answer ? markdown(question.answer, { refer: this.page?.refer, near: question.created_at }) : null,
       h("p.under.asked-foot", null, bad ? pill(question.status) : null, question.started_at && lasting(question.started_at, question.ended_at), question.usage?.model_calls ? ` · ${price(question.usage.price_usd)}` : "", question.answer && copyButton("Copy this answer", question.answer, { iconOnly: true })),
     );
     if (known) announce("The answer is complete.");
@@ -97,7 +97,7 @@ class AskPanel extends HTMLElement {
   /** Show the answer while it is written, and the tools that are called for it. */
   #follow(one) {
     const timeline = new Timeline();
-    const written = new MarkdownStream({ refer: this.page?.refer });
+    const written = new MarkdownStream({ refer: this.page?.refer, near: one.question.created_at });
     const tools = h("p.under");
     put(one.body, tools, written.node);
     const draw = () => {

@@ -4,6 +4,7 @@ import { api, pages } from "./api.js";
 import { copyButton, h, put } from "./dom.js";
 import { bytes, clock, count, duration, isOpen, lasting, number, percent, price, short } from "./format.js";
 import { follow } from "./live.js";
+import { title } from "./notices.js";
 import { Timeline, toolName } from "./state.js";
 import "./kept-text.js";
 
@@ -34,7 +35,7 @@ class CallPage extends HTMLElement {
     put(this, this.crumbs, this.head, this.others, h("div.panes", null, this.before, this.after));
     this.#open().catch((problem) => {
       if (problem.name === "AbortError") return;
-      document.title = "Tool call · tersely";
+      title("Tool call");
       put(this.head, h("div.empty", null, h("h1", null, problem.status === 404 ? "Not found" : "Could not load this call"), h("p", null, problem.message)));
     });
   }
@@ -187,7 +188,7 @@ class CallPage extends HTMLElement {
     const summary = item?.summary;
     const outcome = summary?.metadata ?? {};
     const failed = about.is_error || item?.status === "failed";
-    document.title = `${toolName(about)} · ${this.#session.title || this.#session.alert_type} · tersely`;
+    title(`${toolName(about)} · ${this.#session.title || this.#session.alert_type}`);
     const fact = (name, value, title) => value !== null && value !== undefined && value !== "" && h("div", { title }, h("dt", null, name), h("dd", null, value));
     const unseen = outcome.status === "fallback" || outcome.status === "partial" || outcome.summarization_fallback;
     put(
@@ -312,7 +313,7 @@ function leftOut({ method, counts, left_out, folded, lines }, text) {
     h(
       "ul.kinds",
       null,
-      list.map((one) => h("li", null, h("b", null, `${number(one.count)} ×`), h("a", { href: `#L${one.lines[0][0]}`, title: `First at line ${one.lines[0][0]}` }, h("code.clip", null, one.example)))),
+      merged(list).map((one) => h("li", null, h("b", null, `${number(one.count)} ×`), h("a", { href: `#L${one.lines[0][0]}`, title: `First at line ${one.lines[0][0]}` }, h("code.clip", null, one.example)))),
     );
   return h(
     "div.left-out",
@@ -322,6 +323,16 @@ function leftOut({ method, counts, left_out, folded, lines }, text) {
     !values && method === "structural" && left_out.length && total > 1 ? kinds(left_out) : null,
     !values && folded.length ? [h("h3", null, "Counted", h("span.under", null, " lines that one line with a count stands for")), kinds(folded.slice(0, 6))] : null,
   );
+}
+
+/** Kinds that look the same are one: what distinguishes them, e.g. the pod, is not in their example. */
+function merged(kinds) {
+  const found = new Map();
+  for (const one of kinds) {
+    const same = found.get(one.example);
+    found.set(one.example, same ? { ...same, count: same.count + one.count, lines: same.lines[0][0] < one.lines[0][0] ? same.lines : one.lines } : one);
+  }
+  return [...found.values()].sort((one, other) => other.count - one.count);
 }
 
 customElements.define("call-page", CallPage);

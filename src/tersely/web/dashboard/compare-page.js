@@ -4,10 +4,11 @@ import { api } from "./api.js";
 import { h, put, skeleton } from "./dom.js";
 import { clock, duration, number, pill, price, short } from "./format.js";
 import { markdown } from "./markdown.js";
+import { title } from "./notices.js";
 
 class ComparePage extends HTMLElement {
   connectedCallback() {
-    document.title = "Compare · tersely";
+    title("Compare");
     put(this, h("p.crumbs", null, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.getAttribute("session")}`, rel: "up" }, "Session"))), h("h1", null, "Compare"), (this.body = h("div", null, skeleton(8))));
     this.#read().catch((problem) => put(this.body, h("p.problem", { role: "alert" }, problem.message)));
   }
@@ -53,7 +54,7 @@ class ComparePage extends HTMLElement {
           return h("tr", { class: text(cells[0]) === text(cells[1]) ? "" : "differs" }, h("th", { scope: "row" }, name), cells.map((cell) => h("td", null, cell)));
         }))),
       ),
-      h("div.panes-plain", null, pair.map((one, place) => h("section", null, h("h2", null, place ? "Later analysis" : "Earlier analysis"), one.analysis ? markdown(one.analysis, { refer: (handle, first) => `/sessions/${one.id}/results/${handle}${first ? `#L${first}` : ""}` }) : h("p.quiet-words", null, "None")))),
+      h("div.panes-plain", null, pair.map((one, place) => h("section", null, h("h2", null, place ? "Later analysis" : "Earlier analysis"), one.analysis ? markdown(one.analysis, { refer: (handle, first) => `/sessions/${one.id}/results/${handle}${first ? `#L${first}` : ""}`, near: one.created_at }) : h("p.quiet-words", null, "None")))),
     );
   }
 }

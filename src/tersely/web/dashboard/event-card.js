@@ -56,8 +56,9 @@ export class Card {
     if (item.status === "streaming") {
       this.shown = "";
       const isThought = item.type === "llm_thinking";
-      this.stream = isThought ? document.createTextNode("") : new MarkdownStream({ refer: this.page.refer });
-      const caret = h("span.caret", { "aria-hidden": "true" });
+      this.stream = isThought ? document.createTextNode("") : new MarkdownStream({ refer: this.page.refer, near: item.at });
+      // Markdown has its caret by style, at the end of its last line.
+      const caret = isThought && h("span.caret", { "aria-hidden": "true" });
       put(this.node, this.#line(h("div", { class: isThought ? "flow thought" : "streaming", "aria-busy": "true" }, item.late ? h("span.quiet-words", null, "… ") : null, this.stream instanceof MarkdownStream ? this.stream.node : this.stream, caret)));
       this.#flow();
       return;
@@ -77,20 +78,20 @@ export class Card {
     const { item, page } = this;
     const refer = page.refer;
     if (item.type === "error") {
-      put(this.node, this.#line(item.content && item.content === page.reason ? h("p.call-problem", null, "Ended here; the reason is at the top of the page.") : h("p.problem", null, item.content || "Unknown error.")));
+      put(this.node, this.#line(item.content && page.reason?.includes(item.content) ? h("p.call-problem", null, "Ended here; the reason is at the top of the page.") : h("p.problem", null, item.content || "Unknown error.")));
     } else if (item.type === "llm_thinking") {
       const text = item.content.trim();
       this.node.hidden = !text;
       if (text) put(this.node, this.#line(this.#fold(firstLine(text), text, () => h("div.flow.thought", null, text), live, "Thought")));
     } else if (item.type === "final_analysis") {
       const onTop = item.content === page.analysisOnTop;
-      put(this.node, this.#line(this.#fold(onTop ? "Analysis (at the top of the page)" : "Analysis of this stage", item.content, () => markdown(item.content, { refer, level: 4 }), live && !onTop)));
+      put(this.node, this.#line(this.#fold(onTop ? "Analysis (at the top of the page)" : page.agentOf?.(item) ? "Analysis of this agent" : "Analysis of this stage", item.content, () => markdown(item.content, { refer, level: 4, near: item.at }), live && !onTop)));
     } else if (item.type === "verdict") {
       put(this.node, this.#line(h("p", null, firstLine(item.content))));
     } else if (item.status !== "completed" && !item.content) {
       put(this.node, this.#line(h("p.quiet-words", null, item.status === "cancelled" ? "Cancelled." : "Ended without an answer.")));
     } else {
-      const body = () => (item.type === "mcp_tool_summary" ? h("pre.plain", { tabindex: 0 }, item.content) : markdown(item.content, { refer, level: 4 }));
+      const body = () => (item.type === "mcp_tool_summary" ? h("pre.plain", { tabindex: 0 }, item.content) : markdown(item.content, { refer, level: 4, near: item.at }));
       // The final answer is repeated as the analysis, so it starts folded unless it was streamed into this page.
       const { final } = item.metadata;
       const unfolded = live || (!final && (item.content.length < 200 || page.isRecent(item)));
@@ -155,7 +156,7 @@ export class Card {
       const fine = same.filter((call) => !isFailed(call));
       const open = this.node.querySelector(`details.same[data-tool="${CSS.escape(name)}"]`)?.open ?? false;
       parts.push(
-        h("details.same", { open, dataset: { tool: name } }, h("summary.call", { dataset: { stop: "" } }, icon("open"), h("span.tool-name", null, `${fine.length} × ${name}`), h("span.call-facts", null, tally(same, failed.length, same.filter((call) => call.status === "streaming").length))), rows(fine)),
+        h("details.same", { open, dataset: { tool: name } }, h("summary.call", { dataset: { stop: "" } }, icon("open"), h("span.tool-name", null, `${same.length} × ${name}`), h("span.call-facts", null, tally(same, failed.length, same.filter((call) => call.status === "streaming").length))), rows(fine)),
         ...rows(failed),
       );
     }

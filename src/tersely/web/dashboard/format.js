@@ -25,10 +25,10 @@ function formatsOf(timeZone) {
   };
 }
 
-/** "UTC", or the short name of the reader's zone. */
-export function zoneName(of = zone) {
-  if (of === "utc") return "UTC";
-  return formats.local.exact.formatToParts(new Date()).find((part) => part.type === "timeZoneName")?.value ?? "local";
+/** "UTC", or the short name of the reader's zone at a moment. */
+export function zoneName(moment = new Date()) {
+  if (zone === "utc") return "UTC";
+  return formats.local.exact.formatToParts(moment).find((part) => part.type === "timeZoneName")?.value ?? "local";
 }
 
 export const isUtc = () => zone === "utc";
@@ -54,12 +54,53 @@ function exactly(moment) {
 function write(node) {
   const moment = new Date(node.dateTime);
   node.title = exactly(moment);
+  if (node.dataset.clock === "said") return void (node.textContent = zone === "utc" ? node.dataset.said : inZone(node.dataset.said, moment));
   const text = formats[zone][node.dataset.clock].format(moment);
-  node.textContent = node.dataset.zone === undefined ? text : `${text} ${zoneName()}`;
+  node.textContent = node.dataset.zone === undefined ? text : `${text} ${zoneName(moment)}`;
+}
+
+// Times in prose
+
+/** A time that names its zone: 2026-11-16T10:04:50Z, 10:04 UTC; times of day may share the name: 10:04–10:12 UTC. */
+export const SAID_TIME =
+  /\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d{1,9})?)?(?: ?UTC\b|Z\b|[+-]\d\d:\d\d\b)|\b\d\d:\d\d(?::\d\d)?(?:(?: ?[-–—] ?|, |,? (?:and|or|to|until) )\d\d:\d\d(?::\d\d)?){0,6}(?: ?UTC|Z)\b/;
+const TIME_OF_DAY = /(\d\d:\d\d)(:\d\d)?/g;
+
+/** The time of day in UTC that is nearest to a moment. */
+function nearest(time, moment) {
+  const found = Date.parse(`${moment.toISOString().slice(0, 10)}T${time}Z`);
+  const days = Math.round((moment.getTime() - found) / 86_400_000);
+  return new Date(found + days * 86_400_000);
+}
+
+function inZone(words, moment) {
+  if (/^\d{4}-/.test(words)) return /\d:\d\d:\d/.test(words) ? formats[zone].exact.format(moment) : `${formats[zone].day.format(moment)} ${zoneName(moment)}`;
+  return words.replace(TIME_OF_DAY, (time, _, seconds) => formats[zone][seconds ? "clock" : "minute"].format(nearest(time, moment))).replace(/ ?(?:UTC|Z)$/, ` ${zoneName(moment)}`);
+}
+
+/** A time as somebody wrote it; in the reader's own zone, if that is chosen. near: a moment on about the same day. */
+export function said(words, near) {
+  const first = words.match(TIME_OF_DAY)[0];
+  const moment = /^\d{4}-/.test(words) ? new Date(words.replace(/ ?UTC$/, "Z").replace(" ", "T").replace(",", ".")) : near ? nearest(first, new Date(near)) : new Date(NaN);
+  if (Number.isNaN(moment.getTime())) return document.createTextNode(words);
+  const node = h("time", { datetime: moment.toISOString(), dataset: { clock: "said", said: words } });
+  write(node);
+  return node;
+}
+
+/** Plain text with its times. */
+export function timed(text, near) {
+  const parts = [];
+  let from = 0;
+  for (const match of text.matchAll(new RegExp(SAID_TIME, "g"))) {
+    parts.push(text.slice(from, match.index), said(match[0], near));
+    from = match.index + match[0].length;
+  }
+  return [...parts, text.slice(from)];
 }
 
 /** The time of day as text, with the zone. */
-export const clockWords = (iso) => `${formats[zone].clock.format(new Date(iso))} ${zoneName()}`;
+export const clockWords = (iso) => `${formats[zone].clock.format(new Date(iso))} ${zoneName(new Date(iso))}`;
 
 export const number = (value) => whole.format(value ?? 0);
 
@@ -111,7 +152,8 @@ export function duration(ms) {
 export const offset = (iso, start) => {
   const ms = Math.abs(Date.parse(iso) - Date.parse(start));
   // From ten minutes on, seconds say nothing.
-  return `${new Date(iso) < new Date(start) ? "−" : "+"}${duration(ms < 600_000 ? ms : Math.round(ms / 60_000) * 60_000)}`;
+  const words = ms < 9_950 ? `${(ms / 1000).toFixed(1)} s` : duration(ms < 600_000 ? ms : Math.round(ms / 60_000) * 60_000);
+  return `${new Date(iso) < new Date(start) ? "−" : "+"}${words}`;
 };
 
 function ago(moment) {
@@ -169,6 +211,9 @@ const STATUS = {
   cancelled: "cancelled",
   timed_out: "timed out",
 };
+
+/** A person or a token, as its author or owner. */
+export const person = (who) => (who === "local" ? "local user" : (who ?? "").replace(/^(token|user):/, ""));
 
 export const isOpen = (status) => status === "pending" || status === "in_progress" || status === "cancelling";
 export const statusWord = (status) => STATUS[status] ?? status;

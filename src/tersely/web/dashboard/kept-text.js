@@ -9,6 +9,7 @@ import { LineMarks, WrappedRows, levelOf } from "./line-marks.js";
 import "./virtual-rows.js";
 
 const BLOCK = 300;
+const FOLD_ROW = 24; // pixels: a row of JSON is a button
 const MOST_BLOCKS = 60;
 const LONGEST_LINE = 2_000;
 const LARGEST_JSON = 1_500_000;
@@ -348,7 +349,7 @@ class KeptText extends HTMLElement {
 
   #showTree() {
     this.#rows = visibleRows(this.#tree, FILTERS[this.#filter]);
-    this.text.show(this.#rows.length, (index) => this.#fold(this.#rows[index]));
+    this.text.show(this.#rows.length, (index) => this.#fold(this.#rows[index]), undefined, undefined, FOLD_ROW);
     this.#drawRuler();
   }
 

@@ -5,6 +5,7 @@
 // cached.
 
 import { copyButton, h } from "./dom.js";
+import { SAID_TIME, said } from "./format.js";
 
 const FAR = 2_000;
 const DEEP = 8;
@@ -19,13 +20,14 @@ const DIVIDER = /^\s*\|?\s*:?-+:?\s*(\|\s*:?-+:?\s*)*\|?\s*$/;
 /**
  * refer(handle, first, last): the address of a kept result, or null; `line 42 of r_…` becomes a link to it.
  * level: of the highest heading. Lower ones follow without a gap, whatever the text uses.
+ * near: when it was written; times of day such as `10:04 UTC` follow the switch between UTC and local time.
  */
-export function markdown(text, { refer = () => null, level = 3 } = {}) {
+export function markdown(text, { refer = () => null, level = 3, near = "" } = {}) {
   const root = h("div.prose");
   if (text.length > LONGEST) root.append(h("pre.plain", null, text));
   else {
     const lines = text.replace(/\r\n?/g, "\n").split("\n");
-    blocks(root, lines, { refer, levels: headingLevels(lines, level) }, 0);
+    blocks(root, lines, { refer, near, levels: headingLevels(lines, level) }, 0);
   }
   return root;
 }
@@ -199,7 +201,7 @@ function table(root, lines, place, how, depth) {
   return place;
 }
 
-const SIGNS = /`+|\*\*|__|\*|_|~~|!\[|\[|https?:\/\/[^\s<>"'`\])}]+|\blines? \d+(?:[-–]\d+)? of r_[0-9A-Za-z]{8,64}\b|\br_[0-9A-Za-z]{8,64}\b|\\[\\`*_{}[\]()#+\-.!|>~]|\n/g;
+const SIGNS = new RegExp(`${/`+|\*\*|__|\*|_|~~|!\[|\[|https?:\/\/[^\s<>"'`\])}]+|\blines? \d+(?:[-–]\d+)? of r_[0-9A-Za-z]{8,64}\b|\br_[0-9A-Za-z]{8,64}\b|\\[\\`*_{}[\]()#+\-.!|>~]|\n/.source}|${SAID_TIME.source}`, "g");
 const EMPHASIS = { "**": "strong", __: "strong", "*": "em", _: "em", "~~": "del" };
 
 function inline(node, text, how, depth) {
@@ -242,9 +244,8 @@ function inline(node, text, how, depth) {
       const address = sign.replace(/[.,;:!?]+$/, "");
       made = external(address, address);
       end = at + address.length;
-    } else {
-      made = reference(sign, how);
-    }
+    } else if (/^\d/.test(sign)) made = said(sign, how.near);
+    else made = reference(sign, how);
     if (!made) continue;
     until(at);
     node.append(made);

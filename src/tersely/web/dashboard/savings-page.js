@@ -4,6 +4,7 @@ import { api, query } from "./api.js";
 import { go } from "./app.js";
 import { h, put, s, skeleton } from "./dom.js";
 import { count, duration, number, percent, price, short } from "./format.js";
+import { title } from "./notices.js";
 
 const SPANS = [
   [7, "7 days"],
@@ -18,13 +19,24 @@ const ENTRY_POINTS = [
 
 class SavingsPage extends HTMLElement {
   connectedCallback() {
-    document.title = "Costs · tersely";
+    title("Costs");
     this.chips = h("div.filters");
     this.sums = h("dl.facts.large");
     this.money = h("div");
     this.plots = h("div", null, skeleton(6));
     put(this, h("div.page-head", null, h("h1", null, "Costs and savings"), this.chips), this.money, this.sums, this.plots);
     this.addressed();
+    // Plots are drawn for the width of the page.
+    let width = 0;
+    this.resized = new ResizeObserver(() => {
+      if (this.found && Math.abs(this.clientWidth - width) > 20) this.#drawAll();
+      width = this.clientWidth;
+    });
+    this.resized.observe(this);
+  }
+
+  disconnectedCallback() {
+    this.resized.disconnect();
   }
 
   addressed() {
@@ -45,11 +57,17 @@ class SavingsPage extends HTMLElement {
     try {
       const [found, spent] = await Promise.all([api(`/system/savings${query({ since, door: this.door })}`), api(`/system/spending${query({ since })}`)]);
       if (!this.isConnected) return;
-      this.#drawMoney(spent, since);
-      this.#draw(found, since);
+      this.found = [found, spent, since];
+      this.#drawAll();
     } catch (problem) {
       put(this.plots, h("p.problem", { role: "alert" }, problem.message));
     }
+  }
+
+  #drawAll() {
+    const [found, spent, since] = this.found;
+    this.#drawMoney(spent, since);
+    this.#draw(found, since);
   }
 
   #drawMoney({ days, models }, since) {

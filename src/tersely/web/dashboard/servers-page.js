@@ -3,6 +3,7 @@
 import { api } from "./api.js";
 import { announce, h, put, skeleton } from "./dom.js";
 import { bytes, count, duration, lasting, number, when } from "./format.js";
+import { title } from "./notices.js";
 
 const WORDS = { ready: "ready", starting: "starting", retrying: "unreachable", closed: "closed" };
 const POLL_EVERY = 5_000;
@@ -13,7 +14,7 @@ class ServersPage extends HTMLElement {
   #seen = new Map();
 
   connectedCallback() {
-    document.title = "Servers · tersely";
+    title("Servers");
     this.list = h("div.servers", null, skeleton(6));
     put(this, h("div.page-head", null, h("h1", null, "MCP servers")), this.list);
     this.#read();
@@ -83,7 +84,7 @@ function drawServer(one) {
       summarization.llm_provider ? fact("summarized by", summarization.llm_provider) : null,
       fact("masked", data_masking.enabled ? `${data_masking.groups.length} kinds of secrets${data_masking.custom_patterns.length ? `, ${data_masking.custom_patterns.length} of your own` : ""}` : "no", list([...data_masking.groups, ...data_masking.custom_patterns])),
       fact("write access", one.policy.allow_destructive ? "all" : one.policy.read_only ? "read-only" : "non-destructive only"),
-      fact("limits", `${number(one.policy.timeout)} s, ${bytes(one.policy.max_result_bytes)}`),
+      fact("limits", `${number(one.policy.timeout)} s, ${binary(one.policy.max_result_bytes)}`),
       tools.allow ? fact("allowed tools", list(tools.allow)) : null,
       tools.deny?.length ? fact("denied tools", list(tools.deny)) : null,
     ),
@@ -95,6 +96,9 @@ function drawServer(one) {
     one.unusable.length ? h("details.fold", { open: true }, h("summary", null, count(one.unusable.length, "unusable tool")), h("ul", null, one.unusable.map((words) => h("li", null, words)))) : null,
   );
 }
+
+/** Limits are set in powers of two. */
+const binary = (value) => (value % 2 ** 20 ? bytes(value) : `${number(value / 2 ** 20)} MiB`);
 
 async function retry(name, button) {
   button.disabled = true;

@@ -9,9 +9,10 @@ import "./ask-panel.js";
 import { go } from "./app.js";
 import { announce, ask, copy, h, icon, menu, put, skeleton } from "./dom.js";
 import { searchable } from "./event-card.js";
-import { clock, count, duration, isOpen, lasting, number, offset, percent, pill, price, short, when } from "./format.js";
+import { clock, count, duration, isOpen, lasting, number, offset, percent, person, pill, price, short, when } from "./format.js";
 import { follow } from "./live.js";
 import { markdown } from "./markdown.js";
+import { isFollowed, sessionEnded, title, toggleFollowed } from "./notices.js";
 import { Timeline, isFailed, toolName } from "./state.js";
 import { download, sessionMarkdown } from "./share.js";
 import "./timeline-view.js";
@@ -45,6 +46,7 @@ class SessionPage extends HTMLElement {
     this.top = h("header.session-head", null, skeleton(3));
     this.result = h("section.result", { hidden: true, "aria-label": "Analysis" });
     this.glance = h("aside.glance", { hidden: true, "aria-label": "At a glance" });
+    this.caveat = h("p.caveat", { hidden: true });
     this.about = h("div.about");
     this.filters = h("div.timeline-bar");
     this.field = h("input", { type: "search", placeholder: "Search this session", "aria-label": "Search this session", autocomplete: "off", oninput: () => this.#lookSoon() });
@@ -58,6 +60,7 @@ class SessionPage extends HTMLElement {
       h("p.crumbs", null, h("a", { href: "/", rel: "up" }, "Sessions")),
       this.top,
       h("div.answer", null, h("div.answer-main", null, this.result), this.glance),
+      this.caveat,
       this.about,
       h("h2.unseen", null, "Timeline"),
       this.filters,
@@ -67,6 +70,7 @@ class SessionPage extends HTMLElement {
       this.jump,
     );
     this.addEventListener("toggle", (event) => this.#toggled(event.target), true);
+    addEventListener("beforeprint", () => this.#unfoldForPrint(), { signal: this.#gone.signal });
     this.#watchScroll();
     this.#open().catch((problem) => this.#refused(problem));
   }
@@ -102,7 +106,7 @@ class SessionPage extends HTMLElement {
 
   #refused(problem) {
     if (problem.name === "AbortError") return;
-    document.title = "Session · tersely";
+    title("Session");
     const gone = problem.status === 404;
     put(this.top, h("div.empty", null, h("h1", null, gone ? "Session not found" : "Could not load this session"), h("p", null, problem.message), h("div.buttons", null, !gone && h("button.primary", { type: "button", onclick: () => location.reload() }, "Try again"), h("a.button", { href: "/" }, "All sessions"))));
   }
@@ -117,7 +121,7 @@ class SessionPage extends HTMLElement {
           this.#session.status = event.status;
           this.#session.reason = event.reason ?? "";
           this.#drawHead();
-          if (!isOpen(event.status)) this.#ended(event.status);
+          if (!isOpen(event.status)) sessionEnded(this.session, event.status, this.#session.title || this.#session.alert_type);
           if (!isOpen(event.status)) announce(`The session is ${event.status === "completed" ? "done" : event.status.replace("_", " ")}.`);
         }
         this.#refetch(0);
@@ -223,6 +227,8 @@ class SessionPage extends HTMLElement {
     this.#drawGlance();
     this.#drawFilters();
     if (!isOpen(detail.status) && !this.foot.childElementCount) put(this.foot, h("ask-panel", { session: this.session }).of(this));
+    // An error in the timeline refers to the reason on top.
+    if (before?.reason !== detail.reason) for (const item of this.#timeline.order) if (item.type === "error") this.log.changed(item);
     this.log.redrawHeads();
     this.log.soon();
   }
@@ -233,7 +239,7 @@ class SessionPage extends HTMLElement {
     const open = isOpen(one.status);
     this.startedAt = one.started_at ?? one.created_at;
     this.reason = one.reason;
-    document.title = `${this.badge ?? ""}${one.title || one.alert_type} · tersely`;
+    title(one.title || one.alert_type);
     const keep = this.top.querySelector(":focus")?.dataset.action;
     const bad = one.status === "failed" || one.status === "timed_out";
     put(
@@ -248,7 +254,7 @@ class SessionPage extends HTMLElement {
         pill(one.status),
         one.started_at && h("span.took", { title: "Duration" }, lasting(one.started_at, one.ended_at)),
         open && one.status !== "cancelling" && h("button", { type: "button", dataset: { action: "cancel" }, onclick: () => this.#cancel() }, "Cancel"),
-        open && "Notification" in window && Notification.permission !== "denied" && h("button", { type: "button", dataset: { action: "notify" }, "aria-pressed": String(Boolean(this.notifies)), onclick: () => this.#notify() }, this.notifies ? "Will notify" : "Notify me"),
+        open && "Notification" in window && Notification.permission !== "denied" && h("button", { type: "button", dataset: { action: "notify" }, "aria-pressed": String(isFollowed(one.id)), onclick: () => this.#notify() }, isFollowed(one.id) ? "Will notify" : "Notify me"),
         !open && h("button", { type: "button", dataset: { action: "ask" }, onclick: () => this.querySelector("#ask")?.focus() }, "Ask"),
         !open && this.#runAgain(),
         h("a.button", { href: `/sessions/${one.id}/trace` }, "Waterfall"),
@@ -257,7 +263,7 @@ class SessionPage extends HTMLElement {
       facts.summary || facts.description || facts.startsAt
         ? h("p.what-it-says", null, facts.summary && facts.summary !== one.title && h("b", null, facts.summary), facts.description && facts.description !== facts.summary && h("span", null, facts.description), facts.startsAt && h("span.under", null, one.resolved_at ? "fired " : "firing since ", clock(facts.startsAt, "day", { named: true }), " (", when(facts.startsAt), ")"))
         : null,
-      one.reason && h(bad ? "p.problem" : "p.reason", null, one.reason),
+      one.reason && one.status !== "completed" && h(bad ? "p.problem" : "p.reason", null, one.reason),
       one.attempt > 1 && h("p.quiet-words", null, `Resumed after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
     );
     if (keep) this.top.querySelector(`[data-action=${keep}]`)?.focus({ preventScroll: true });
@@ -305,21 +311,8 @@ class SessionPage extends HTMLElement {
   }
 
   async #notify() {
-    this.notifies = !this.notifies && (await Notification.requestPermission()) === "granted";
+    await toggleFollowed(this.session, this.#session.title || this.#session.alert_type);
     this.#drawHead();
-  }
-
-  /** The session ended: say so in the title, and in a notice if asked for, where the page is not looked at. */
-  #ended(status) {
-    const sign = status === "completed" ? "✓ " : "✗ ";
-    const words = status === "completed" ? "Analysis ready" : `Session ${status.replace("_", " ")}`;
-    if (document.hidden || this.notifies) {
-      this.badge = sign;
-      this.#drawHead();
-      addEventListener("focus", () => ((this.badge = ""), this.isConnected && this.#drawHead()), { once: true });
-    }
-    if (this.notifies && Notification.permission === "granted") new Notification(words, { body: this.#session.title || this.#session.alert_type, tag: this.session });
-    this.notifies = false;
   }
 
   /** The quiet corner: what happened when, and what it took. */
@@ -360,7 +353,7 @@ class SessionPage extends HTMLElement {
         fact("tool output", tokens.before ? `${short(tokens.before)} → ${short(tokens.after)} tokens` : null, `${number(tokens.before)} → ${number(tokens.after)} tokens, ${percent(tokens.saved, tokens.before)} less`),
         fact("chain", one.chain),
         fact("seen before", one.seen_before?.count ? number(one.seen_before.count) : null),
-        fact("from", one.author !== "local" ? one.author.replace(/^(token|user):/, "") : null),
+        fact("from", one.author !== "local" ? person(one.author) : null),
       ),
       one.origin_id || one.reruns?.length
         ? h("ul.seen", null, [...(one.origin_id ? [[one.origin_id, "Runs an earlier session again"]] : []), ...(one.reruns ?? []).map((id) => [id, "Was run again"])].map(([id, words]) => h("li", null, h("a", { href: `/sessions/${id}` }, words), h("span.under", null, h("a", { href: `/sessions/${one.id}/compare/${id}` }, "compare")))))
@@ -374,6 +367,8 @@ class SessionPage extends HTMLElement {
 
   #drawAbout(before) {
     const one = this.#session;
+    this.caveat.hidden = !one.reason || one.status !== "completed";
+    put(this.caveat, icon("notice"), one.reason);
     if (before) return;
     const raw = one.alert.startsWith("{") ? pretty(one.alert) : one.alert;
     put(
@@ -388,10 +383,10 @@ class SessionPage extends HTMLElement {
     const { analysis, status, verdict } = this.#session;
     if (!analysis || before?.analysis === analysis) return;
     const title = status === "completed" ? "Full analysis" : "Findings so far";
-    const text = () => markdown(analysis, { refer: this.refer });
+    const text = () => markdown(analysis, { refer: this.refer, near: this.#session.created_at });
     // With a verdict, the analysis is for those who want to read on.
     const people = this.#session.triage && !isOpen(status) && triageBar(this.#session, (triage) => (this.#session.triage = triage));
-    put(this.result, ...(verdict ? [verdictBox(verdict, this.refer, people), h("details.fold.whole-analysis", null, h("summary", null, h("h2", null, title)), text())] : [h("h2", null, title), text(), people]));
+    put(this.result, ...(verdict ? [verdictBox(verdict, this.refer, this.#session.created_at, people), h("details.fold.whole-analysis", null, h("summary", null, h("h2", null, title)), text())] : [h("h2", null, title), text(), people]));
     this.result.classList.toggle("plain-analysis", !verdict);
     this.result.hidden = false;
     // The analysis in the timeline refers to the one on top.
@@ -401,6 +396,13 @@ class SessionPage extends HTMLElement {
       this.jump.append(button);
       announce("The analysis is available at the top of the page.");
     }
+  }
+
+  /** On paper, the alert, the runbook and the analysis are unfolded. */
+  #unfoldForPrint() {
+    const folded = this.querySelectorAll(":is(.about, .result) details:not([open])");
+    for (const details of folded) details.setAttribute("open", "");
+    addEventListener("afterprint", () => folded.forEach((details) => details.removeAttribute("open")), { once: true });
   }
 
   // Filters and search

@@ -3,8 +3,9 @@
 import { api, info, query } from "./api.js";
 import { go } from "./app.js";
 import { h, put, skeleton } from "./dom.js";
-import { count, isOpen, lasting, number, pill, price, short, when } from "./format.js";
+import { count, isOpen, lasting, number, person, pill, price, short, timed, when } from "./format.js";
 import { follow } from "./live.js";
+import { title } from "./notices.js";
 
 const STATUSES = ["pending", "in_progress", "cancelling", "completed", "failed", "cancelled", "timed_out"];
 const STATES = { open: "Not seen", acknowledged: "Acknowledged", closed: "Closed" };
@@ -20,7 +21,7 @@ class SessionsPage extends HTMLElement {
   #stop = () => {};
 
   connectedCallback() {
-    document.title = "Sessions · tersely";
+    title("Sessions");
     this.field = h("input", { type: "search", name: "q", placeholder: "Search alerts and analyses", "aria-label": "Search alerts and analyses", autocomplete: "off" });
     this.field.addEventListener("input", () => {
       clearTimeout(this.typing);
@@ -212,10 +213,10 @@ function drawRow(one) {
       null,
       h("span.what-top", null, one.severity && h("span.severity", { dataset: { severity: one.severity } }, one.severity), h("a", { href: `/sessions/${one.id}`, dataset: { stop: "" } }, one.title || one.alert_type)),
       verdict
-        ? h("span.cause-line", { title: verdict.cause }, h("span.dots-line", { title: `${verdict.confidence} confidence`, role: "img", "aria-label": `${verdict.confidence} confidence` }, CONFIDENCE[verdict.confidence]), verdict.cause || "No likely cause was found")
+        ? h("span.cause-line", { title: verdict.cause }, h("span.dots-line", { title: `${verdict.confidence} confidence`, role: "img", "aria-label": `${verdict.confidence} confidence` }, CONFIDENCE[verdict.confidence]), verdict.cause ? timed(verdict.cause, one.created_at) : "No likely cause was found")
         : one.reason && h("span.cause-line.reason", { title: one.reason }, one.reason),
       one.matched?.text ? h("span.matched", { title: one.matched.text }, "found: ", marked(one.matched)) : null,
-      h("span.under", null, [one.alert_type !== one.title && one.alert_type !== "default" && one.alert_type, one.stage && isOpen(one.status) && (one.stage.count > 1 ? `${one.stage.name} ${one.stage.index + 1}/${one.stage.count}` : one.stage.name), one.author !== "local" && one.author.replace(/^(token|user):/, ""), one.resolved_at && "resolved by its sender"].filter(Boolean).join(" · ")),
+      h("span.under", null, [one.alert_type !== one.title && one.alert_type !== "default" && one.alert_type, one.stage && isOpen(one.status) && (one.stage.count > 1 ? `${one.stage.name} ${one.stage.index + 1}/${one.stage.count}` : one.stage.name), one.author !== "local" && person(one.author), one.resolved_at && "resolved by its sender"].filter(Boolean).join(" · ")),
     ),
     h("span.service.clip", { title: service }, service || h("span.none", null, "–")),
     h("span", null, pill(one.status), triageWords(one.triage)),
@@ -243,7 +244,7 @@ const inTitle = (one, words) => words.toLowerCase().split(/\s+/).every((word) =>
 /** Who looks after it, and what people think of its verdict. */
 function triageWords(triage) {
   if (!triage) return null;
-  const words = [triage.state === "closed" ? "closed" : triage.state === "acknowledged" ? "acknowledged" : "", triage.assignee && triage.assignee.replace(/^(token|user):/, ""), triage.rating && `rated ${triage.rating.rating}`].filter(Boolean);
+  const words = [triage.state === "closed" ? "closed" : triage.state === "acknowledged" ? "acknowledged" : "", triage.assignee && person(triage.assignee), triage.rating && `rated ${triage.rating.rating}`].filter(Boolean);
   return words.length ? h("span.under", { title: words.join(", ") }, words.join(" · ")) : null;
 }
 

@@ -3,12 +3,13 @@
 import { api, info } from "./api.js";
 import { h, put, skeleton } from "./dom.js";
 import { count } from "./format.js";
+import { title } from "./notices.js";
 
 class SettingsPage extends HTMLElement {
   #items = [];
 
   connectedCallback() {
-    document.title = "Settings · tersely";
+    title("Settings");
     this.field = h("input", { type: "search", placeholder: "Filter by key or value", "aria-label": "Filter by key or value", autocomplete: "off", oninput: () => this.#draw() });
     this.all = h("input", { type: "checkbox", onchange: () => this.#draw() });
     this.about = h("p.quiet-words");

@@ -10,7 +10,7 @@ const OURS = "tersely"; // the server name of the tools that read kept results
 export class Timeline {
   items = new Map();
   order = []; // top-level items by sequence; a summary belongs to its call, and calls to a group
-  #byHandle = new Map();
+  #byHandle = new Map(); // handle → its last call; execution and handle → that agent's call
   #lastOf = new Map(); // execution → its last top-level item
   #most;
 
@@ -59,7 +59,7 @@ export class Timeline {
     };
     this.items.set(item.id, item);
     this.#keep(item, event.content ?? "");
-    if (item.type === "mcp_tool_summary" && item.metadata.handle) item.parent = this.#byHandle.get(item.metadata.handle) ?? null;
+    if (item.type === "mcp_tool_summary" && item.metadata.handle) item.parent = this.#byHandle.get(`${item.execution} ${item.metadata.handle}`) ?? this.#byHandle.get(item.metadata.handle) ?? null;
     if (item.parent) item.parent.summary = item;
     else if (item.type === "llm_tool_call") this.#group(item);
     else this.#insert(item);
@@ -146,7 +146,9 @@ export class Timeline {
 
   #index(item) {
     const { handle, server_name } = item.metadata;
-    if (item.type === "llm_tool_call" && handle && server_name !== OURS) this.#byHandle.set(handle, item);
+    if (item.type !== "llm_tool_call" || !handle || server_name === OURS) return;
+    // Agents that get the same result share its handle.
+    for (const key of [handle, `${item.execution} ${handle}`]) this.#byHandle.set(key, item);
   }
 
   /** All tool calls, in order. */

@@ -3,6 +3,7 @@
 import { api } from "./api.js";
 import { go } from "./app.js";
 import { announce, h, put } from "./dom.js";
+import { title } from "./notices.js";
 
 const NATIVE = [
   ["google_search", "Google search", "Search the web with Google."],
@@ -16,7 +17,7 @@ class SubmitPage extends HTMLElement {
   #key = newKey();
 
   connectedCallback() {
-    document.title = "Submit an alert · tersely";
+    title("Submit an alert");
     this.data = h("textarea", { id: "data", name: "data", rows: 9, required: true, spellcheck: "false", placeholder: "The alert as text or as a JSON object", "aria-describedby": "data-hint" });
     this.hint = h("p.quiet-words", { id: "data-hint" }, "Sent as text.");
     this.type = h("select", { id: "alert_type" }, h("option", { value: "" }, "Default"));
@@ -78,7 +79,7 @@ class SubmitPage extends HTMLElement {
     const [types, servers] = await Promise.allSettled([api("/alert-types"), api("/system/mcp-servers")]);
     if (types.status === "fulfilled") {
       this.types = types.value.items;
-      put(this.type, h("option", { value: "" }, types.value.default && types.value.default !== "default" ? `the default (${types.value.default})` : "the default"), this.types.map((one) => h("option", { value: one.alert_type }, one.alert_type)));
+      put(this.type, h("option", { value: "" }, types.value.default && types.value.default !== "default" ? `Default (${types.value.default})` : "Default"), this.types.map((one) => h("option", { value: one.alert_type }, one.alert_type)));
     }
     if (servers.status === "fulfilled") this.#servers = servers.value.items;
     put(

@@ -4,7 +4,7 @@
 // hidden until the browser's search finds it (`hidden="until-found"`). So the cost of a frame does not grow with the session. No code
 // here queries layout: an IntersectionObserver reports positions after the browser's own layout.
 
-import { h } from "./dom.js";
+import { h, put } from "./dom.js";
 import { Card, words } from "./event-card.js";
 import { topOf } from "./state.js";
 
@@ -98,7 +98,7 @@ class TimelineView extends HTMLElement {
 
   /** Redraw the headings of the stages from the page's current data. */
   redrawHeads() {
-    for (const { head, stage } of this.#groups) head?.replaceChildren(...this.page.stageWords(stage));
+    for (const { head, stage } of this.#groups) if (head) put(head, this.page.stageWords(stage));
   }
 
   /** Scroll to the card of an item, mark it and unfold it. */

@@ -4,6 +4,7 @@ import { api, pages } from "./api.js";
 import { copyButton, h, icon, put, skeleton } from "./dom.js";
 import { clock, count, duration, isOpen, lasting, number, offset, pill, price, short } from "./format.js";
 import { follow } from "./live.js";
+import { title } from "./notices.js";
 import { axisTicks, waterfallRows } from "./waterfall.js";
 
 const FILTERS = { "": "All", errors: "Errors", model: "Models", tool: "Tools" };
@@ -20,7 +21,7 @@ class TracePage extends HTMLElement {
 
   connectedCallback() {
     this.session = this.getAttribute("session");
-    document.title = "Waterfall · tersely";
+    title("Waterfall");
     this.crumbs = h("p.crumbs", null, h("a", { href: "/" }, "Sessions"));
     this.head = h("div", null, skeleton(2));
     this.bar = h("div.timeline-bar");
@@ -54,7 +55,7 @@ class TracePage extends HTMLElement {
     const { signal } = this.#gone;
     await this.#read();
     put(this.crumbs, h("a", { href: "/" }, "Sessions"), h("span", null, h("a", { href: `/sessions/${this.session}`, rel: "up" }, this.#session.title || this.#session.alert_type)));
-    document.title = `Waterfall of ${this.#session.title || this.#session.alert_type} · tersely`;
+    title(`Waterfall of ${this.#session.title || this.#session.alert_type}`);
     this.addressed();
     if (isOpen(this.#session.status))
       this.#stop = follow(`session:${this.session}`, this.#session.last_seq, (event) => {
@@ -125,7 +126,8 @@ class TracePage extends HTMLElement {
         errors ? fact("errors", h("span.bad-word", null, number(errors))) : null,
       ),
     );
-    const counts = { "": 0, errors, model: rows.filter(isModel).length, tool: rows.filter((row) => row.kind === "tool").length };
+    // What came from our cache was no call.
+    const counts = { "": 0, errors, model: rows.filter((row) => isModel(row) && row.outcome !== "cached").length, tool: rows.filter((row) => row.kind === "tool").length };
     if (!this.field.isConnected) put(this.bar, h("div.chips", { role: "group", "aria-label": "Filter" }), this.field);
     put(this.bar.firstElementChild, Object.entries(FILTERS).map(([name, words]) => h("button.chip", { type: "button", "aria-pressed": String(name === this.#filter), onclick: () => ((this.#filter = name), this.#draw()) }, words, counts[name] ? h("span.count", null, number(counts[name])) : null)));
   }
@@ -185,7 +187,7 @@ class TracePage extends HTMLElement {
       return;
     }
     const part = (name, value) =>
-      value && (typeof value === "string" || Object.keys(value).length) ? [h("h4", null, name), h("pre.plain.tall", { tabindex: 0 }, typeof value === "string" ? value : JSON.stringify(value, null, 2))] : null;
+      value && (typeof value === "string" || Object.keys(value).length) ? [h("h2", null, name), h("pre.plain.tall", { tabindex: 0 }, typeof value === "string" ? value : JSON.stringify(value, null, 2))] : null;
     const { content, text, ...rest } = whole.response;
     put(
       body,
@@ -201,7 +203,7 @@ class TracePage extends HTMLElement {
 
 function message({ role, text, ...more }) {
   const rest = Object.fromEntries(Object.entries(more).filter(([, value]) => value && (!Array.isArray(value) || value.length)));
-  return h("div.message", null, h("h4", null, role), text && h("pre.plain.tall", { tabindex: 0 }, text), Object.keys(rest).length > 0 && h("pre.plain", { tabindex: 0 }, JSON.stringify(rest, null, 2)));
+  return h("div.message", null, h("h2", null, role), text && h("pre.plain.tall", { tabindex: 0 }, text), Object.keys(rest).length > 0 && h("pre.plain", { tabindex: 0 }, JSON.stringify(rest, null, 2)));
 }
 
 customElements.define("trace-page", TracePage);

@@ -2,9 +2,9 @@
 
 import { api } from "./api.js";
 import { announce, h, put } from "./dom.js";
+import { person } from "./format.js";
 
 const RATINGS = { right: "Right", partly: "Partly", wrong: "Wrong" };
-const name = (who) => who.replace(/^(token|user):/, "");
 
 /** An element that keeps itself up to date; changed(triage) is called after each change. */
 export function triageBar(session, changed) {
@@ -29,12 +29,12 @@ export function triageBar(session, changed) {
     const rated = triage.rating;
     put(
       bar,
-      session.verdict && h("span.triage-part", { role: "group", "aria-label": "Rate this verdict" }, h("span.under", null, "Was this right?"), Object.entries(RATINGS).map(([rating, words]) => h("button.small.toggle", { type: "button", dataset: { act: rating }, "aria-pressed": String(rated?.rating === rating), title: rated?.rating === rating ? `Rated by ${name(rated.by)}` : null, onclick: () => rate(rating) }, words))),
+      session.verdict && h("span.triage-part", { role: "group", "aria-label": "Rate this verdict" }, h("span.under", null, "Was this right?"), Object.entries(RATINGS).map(([rating, words]) => h("button.small.toggle", { type: "button", dataset: { act: rating }, "aria-pressed": String(rated?.rating === rating), title: rated?.rating === rating ? `Rated by ${person(rated.by)}` : null, onclick: () => rate(rating) }, words))),
       h("span.grow"),
       h(
         "span.triage-part",
         null,
-        h("span.under", null, triage.state === "closed" ? `Closed by ${name(triage.closed_by ?? "")}` : triage.assignee ? `Owner: ${name(triage.assignee)}` : triage.acknowledged_by ? `Acknowledged by ${name(triage.acknowledged_by)}` : "No owner"),
+        h("span.under", null, triage.state === "closed" ? `Closed by ${person(triage.closed_by)}` : triage.assignee ? `Owner: ${person(triage.assignee)}` : triage.acknowledged_by ? `Acknowledged by ${person(triage.acknowledged_by)}` : "No owner"),
         triage.state !== "closed" && !triage.assignee && h("button.small", { type: "button", dataset: { act: "assign" }, onclick: () => act("PUT", "/assignee", {}) }, "Take it"),
         triage.state !== "closed" && triage.assignee && h("button.small", { type: "button", dataset: { act: "release" }, onclick: () => act("PUT", "/assignee", { assignee: null }) }, "Release"),
         triage.state === "open" && h("button.small", { type: "button", dataset: { act: "acknowledge" }, onclick: () => act("POST", "/acknowledge") }, "Acknowledge"),

@@ -1,15 +1,16 @@
 // The verdict of a session: cause, since when, how sure, what to do, and the evidence for and against it.
 
 import { copyButton, h } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, timed } from "./format.js";
 
 const CONFIDENCE = { high: ["High confidence", 3], medium: ["Medium confidence", 2], low: ["Low confidence", 1] };
 
 /**
  * refer(handle, first, last): the address of a kept result.
+ * near: when it was stated.
  * foot: elements for the last row, e.g. the rating.
  */
-export function verdictBox(verdict, refer, ...foot) {
+export function verdictBox(verdict, refer, near, ...foot) {
   const { cause, summary, confidence, service, since, actions, evidence, against } = verdict;
   const [first, ...more] = summary.split("\n");
   const lines = !cause ? [summary] : same(first, cause) ? more : [first, ...more];
@@ -18,10 +19,10 @@ export function verdictBox(verdict, refer, ...foot) {
     "section.verdict",
     { "aria-label": "Verdict", dataset: { confidence } },
     h("p.verdict-top", null, h("span.caption", null, "Verdict"), h("span.confidence", null, h("span.dots", { "aria-hidden": "true" }, "●".repeat(dots), h("i", null, "●".repeat(3 - dots))), words)),
-    h("h2.cause", null, cause || "No likely cause was found"),
+    h("h2.cause", null, cause ? timed(cause, near) : "No likely cause was found"),
     service || since ? h("p.verdict-facts", null, service && h("code", null, service), since && h("span", null, "since ", clock(since, "minute", { named: true }))) : null,
-    lines.map((line) => h("p.verdict-line", null, line)),
-    actions.length ? part("Do now", h("ol.actions", null, actions.map((one) => h("li", null, h("span", null, one.text), one.command && h("span.command", null, h("code", null, one.command), copyButton("Copy this command", one.command, { iconOnly: true })))))) : null,
+    lines.map((line) => h("p.verdict-line", null, timed(line, near))),
+    actions.length ? part("Do now", h("ol.actions", null, actions.map((one) => h("li", null, h("span", null, timed(one.text, near)), one.command && h("span.command", null, h("code", { tabindex: 0, role: "group", "aria-label": "Command" }, one.command), copyButton("Copy this command", one.command, { iconOnly: true })))))) : null,
     citations("Why", evidence, refer),
     citations("Against", against, refer),
     foot.some(Boolean) && h("div.verdict-foot", null, foot),

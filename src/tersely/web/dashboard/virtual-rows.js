@@ -5,7 +5,7 @@
 
 import { h } from "./dom.js";
 
-const ROW = 20;
+const ROW = 20; // pixels
 const TALLEST = 15_000_000;
 const SPARE = 12;
 
@@ -24,6 +24,7 @@ class VirtualRows extends HTMLElement {
   /** @type {(first: number, last: number) => void} */
   #seen = () => {};
   #layout = EVEN;
+  #row = ROW;
 
   connectedCallback() {
     this.tabIndex = 0;
@@ -44,23 +45,26 @@ class VirtualRows extends HTMLElement {
   /**
    * draw(index) returns the element of a row; seen(first, last) is called with the visible range, so that it can be fetched.
    * layout: the offset of each row and the row at an offset, in heights of a single row.
+   * row: the height of a single row; rows with buttons are higher than lines of text.
    */
-  show(count, draw, seen = () => {}, layout = EVEN) {
+  show(count, draw, seen = () => {}, layout = EVEN, row = ROW) {
     this.#count = count;
     this.#draw = draw;
     this.#seen = seen;
     this.#layout = layout;
-    this.room.style.height = `${Math.min(TALLEST, layout.total(count) * ROW) + ROW}px`;
+    this.#row = row;
+    this.style.setProperty("--row", `${row}px`);
+    this.room.style.height = `${Math.min(TALLEST, layout.total(count) * this.#row) + this.#row}px`;
     this.refresh();
   }
 
   /** The layout changed: keep the first visible row where it is. */
   relayout(change) {
-    const first = this.#layout.at((this.scrollTop * this.#scale) / ROW);
-    const rest = this.scrollTop * this.#scale - this.#layout.offset(first) * ROW;
+    const first = this.#layout.at((this.scrollTop * this.#scale) / this.#row);
+    const rest = this.scrollTop * this.#scale - this.#layout.offset(first) * this.#row;
     change();
-    this.room.style.height = `${Math.min(TALLEST, this.#layout.total(this.#count) * ROW) + ROW}px`;
-    this.scrollTop = (this.#layout.offset(first) * ROW + rest) / this.#scale;
+    this.room.style.height = `${Math.min(TALLEST, this.#layout.total(this.#count) * this.#row) + this.#row}px`;
+    this.scrollTop = (this.#layout.offset(first) * this.#row + rest) / this.#scale;
     this.refresh();
   }
 
@@ -72,21 +76,21 @@ class VirtualRows extends HTMLElement {
   }
 
   get #scale() {
-    const full = this.#layout.total(this.#count) * ROW;
+    const full = this.#layout.total(this.#count) * this.#row;
     // Pixels of rows per pixel of the scroll range.
     return full <= TALLEST ? 1 : (full - this.clientHeight) / (TALLEST - this.clientHeight);
   }
 
   to(index, { block = "center" } = {}) {
-    const wanted = this.#layout.offset(index) * ROW - (block === "center" ? this.clientHeight / 2 - ROW : ROW);
+    const wanted = this.#layout.offset(index) * this.#row - (block === "center" ? this.clientHeight / 2 - this.#row : this.#row);
     this.scrollTop = Math.max(0, wanted) / this.#scale;
     this.#soon();
   }
 
   isInSight(index) {
     const from = this.scrollTop * this.#scale;
-    const top = this.#layout.offset(index) * ROW;
-    return top >= from && top + ROW <= from + this.clientHeight;
+    const top = this.#layout.offset(index) * this.#row;
+    return top >= from && top + this.#row <= from + this.clientHeight;
   }
 
   row(index) {
@@ -102,8 +106,8 @@ class VirtualRows extends HTMLElement {
 
   #place() {
     const from = this.scrollTop * this.#scale;
-    const first = Math.max(0, this.#layout.at(from / ROW) - SPARE);
-    const last = Math.min(this.#count - 1, this.#layout.at((from + this.clientHeight) / ROW) + 1 + SPARE);
+    const first = Math.max(0, this.#layout.at(from / this.#row) - SPARE);
+    const last = Math.min(this.#count - 1, this.#layout.at((from + this.clientHeight) / this.#row) + 1 + SPARE);
     for (const [index, row] of this.#rows) {
       if (index >= first && index <= last) continue;
       row.remove();
@@ -117,9 +121,9 @@ class VirtualRows extends HTMLElement {
         this.#rows.set(index, row);
         this.room.append(row);
       }
-      row.style.transform = `translateY(${this.#layout.offset(index) * ROW + shift}px)`;
+      row.style.transform = `translateY(${this.#layout.offset(index) * this.#row + shift}px)`;
       const size = this.#layout.size(index);
-      if (size > 1) row.style.height = `${size * ROW}px`;
+      if (size > 1) row.style.height = `${size * this.#row}px`;
     }
     if (last >= first) this.#seen(first, last);
   }
