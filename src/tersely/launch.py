@@ -25,9 +25,11 @@ def launch() -> None:
             from tersely.coding.warm import answer_warm
 
             sys.exit(answer_warm(words[1:], process_environment()))
-        from tersely.coding.hook import CLIENTS, hook
+        from tersely.coding.dialects import DIALECTS
 
-        if words[1] in CLIENTS:
+        if words[1] in DIALECTS:
+            from tersely.coding.hook import hook
+
             sys.exit(hook(words[1:], process_environment()))
     from tersely.cli import main as command_line
 

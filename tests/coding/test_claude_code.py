@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from tersely.coding.claude_code import ClaudeCodeHook, same_shape
 from tersely.coding.exchanges import CLAUDE_CODE_OUTPUTS, NEEDLE, SECRET, claude_code_events, refusal_of
 from tersely.coding.hook import hook
 from tersely.coding.results import ResultShortener
+from tersely.coding.tool_hook import ToolHook, same_shape
 from tersely.masking.mask import Masker
 from tersely.text.tokens import O200K
 
@@ -24,7 +24,7 @@ REQUEST = "Why does the shop fail: connection refused?"
 
 def answer(event: Any, folder: Path, **options: Any) -> Any:
     shortener = ResultShortener({"HOME": str(folder)}, folder=str(folder / "data"))
-    return ClaudeCodeHook(shortener, **options).answer(event)
+    return ToolHook(shortener, **options).answer(event)
 
 
 def answered(event: Any, folder: Path, **options: Any) -> Any:

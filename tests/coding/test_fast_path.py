@@ -36,7 +36,7 @@ def modules_of(words: list[str], given: bytes, folder: Path) -> set[str]:
 
 
 def test_a_small_result_loads_no_library_and_a_large_one_few(tmp_path: Path) -> None:
-    hook = ["hook", "claude-code"]
+    hook = ["hook", "claude-code", "--seconds", "120"]
     plain = modules_of(hook, event(SMALL["pytest"]), tmp_path)
     assert not plain & {*HEAVY, "re2", "tiktoken", "dataclasses", "inspect", "subprocess", "pathlib", "tersely.cli"}
     assert not {name for name in plain if name.startswith(("tersely.condensing", "tersely.masking.search"))}

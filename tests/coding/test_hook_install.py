@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from tersely.coding.claude_code import ClaudeCodeHook
 from tersely.coding.counting import UNDECIDED_SECONDS, spooled_tally
 from tersely.coding.exchanges import claude_code_events
 from tersely.coding.results import ResultShortener
+from tersely.coding.tool_hook import ToolHook
 from tersely.errors import ConfigError
 from tersely.settings.client_hooks import HOOK_CLIENTS, has_hooks, with_hooks, without_hooks
 
@@ -24,9 +24,7 @@ FILES = {
     "other hooks": '{"hooks": {"PostToolUse": [{"matcher": "Edit", "hooks": []}], "Stop": []}, "b": 2}',
     "windows": '{\r\n\t"hooks": {},\r\n\t"c": 3\r\n}\r\n',
 }
-ENTRIES = HOOK_CLIENTS["claude-code"].entries(
-    "tersely hook claude-code", {"PostToolUse": "Bash", "PreToolUse": "Write"}, 10
-)
+ENTRIES = HOOK_CLIENTS["claude-code"].entries("tersely hook claude-code", 10)
 PATH = Path("settings.json")
 
 
@@ -75,14 +73,14 @@ def test_a_home_is_set_up_checked_and_restored_byte_for_byte(tmp_path: Path) -> 
     command = declared["hooks"]["PostToolUse"][0]["hooks"][0]["command"]
     assert command.endswith("hook claude-code --leave 'mcp__x__*'")
     checked = tersely("check")
-    assert checked.returncode == 0 and checked.stdout.count("✓") == 6 and ": set up" in checked.stdout
+    assert checked.returncode == 0 and checked.stdout.count("✓") == 7 and ": set up" in checked.stdout
     assert tersely("install", "claude-code", "--undo", "--yes").returncode == 0
     assert settings.read_bytes() == FILES["other settings"].encode() and len(list(settings.parent.iterdir())) == 1
 
 
 def test_only_what_the_client_used_is_counted(tmp_path: Path) -> None:
     shortener = ResultShortener({}, folder=str(tmp_path))
-    hook = ClaudeCodeHook(shortener)
+    hook = ToolHook(shortener)
     applied, refused, unknown, *_ = claude_code_events(str(tmp_path))
     answers: list[Any] = [hook.answer(event) for event in (applied, refused, unknown)]
     texts = [answers[0]["hookSpecificOutput"]["updatedToolOutput"]["stdout"], "the original file"]

@@ -208,8 +208,8 @@ def test_a_very_large_output_is_read_and_kept_whole_as_far_as_there_is_room(tmp_
     limiting = "ulimit -f 1800; " if limit == "disk" else ""
     command = ["/bin/sh", "-c", f'{limiting}exec "$@"', "sh", sys.executable, "-c", LIMITED, "run", "--", "awk", script]
     env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path), "TMPDIR": str(tmp_path)}
-    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    done = subprocess.run(command, **output, text=True, env=env, check=False, timeout=120)
+    out, both = subprocess.PIPE, subprocess.STDOUT
+    done = subprocess.run(command, stdout=out, stderr=both, text=True, env=env, check=False, timeout=120)
     assert done.returncode == 3 and "Failed with exit code 3." in done.stdout
     assert O200K.count(done.stdout.rstrip("\n")) <= 1000 and SECRET not in done.stdout
     assert "\ngave up\n" in done.stdout, "the end of a failed command"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 import tempfile
 from pathlib import Path
@@ -14,11 +13,12 @@ import click
 from tersely.cli.errors import fail
 from tersely.cli.gateway_install import launcher, may_write
 from tersely.cli.run import UNPARSED
+from tersely.coding.dialects import DIALECTS
 
 if TYPE_CHECKING:
     from tersely.settings.client_hooks import HookClient
 
-CLIENTS = ("claude-code",)
+CLIENTS = tuple(DIALECTS)
 
 
 @click.group()
@@ -26,14 +26,23 @@ def hook() -> None:
     """Condense the results of a coding agent's own tools."""
 
 
-@hook.command("claude-code", context_settings=UNPARSED, add_help_option=False)
-@click.argument("words", nargs=-1, type=click.UNPROCESSED)
-def claude_code(words: tuple[str, ...]) -> None:
-    """Answer one event of Claude Code."""
-    from tersely.coding.hook import hook as answer
-    from tersely.settings.environment import process_environment
+def _answering(client: str) -> click.Command:
+    """The command that answers events of a client; `launch` runs it without this module."""
 
-    raise SystemExit(answer(["claude-code", *words], process_environment()))
+    @click.command(client, context_settings=UNPARSED, add_help_option=False)
+    @click.argument("words", nargs=-1, type=click.UNPROCESSED)
+    def answering(words: tuple[str, ...]) -> None:
+        from tersely.coding.hook import hook as answer
+        from tersely.settings.environment import process_environment
+
+        raise SystemExit(answer([client, *words], process_environment()))
+
+    answering.help = f"Answer one event of {client}."
+    return answering
+
+
+for _client in CLIENTS:
+    hook.add_command(_answering(_client))
 
 
 @hook.command()
@@ -69,7 +78,10 @@ def install(
     yes: bool,
     undo: bool,
 ) -> None:
-    """Set the hooks of CLIENT up: claude-code.
+    """Set the hooks of CLIENT up.
+
+    CLIENT is claude-code, copilot, opencode, cursor, gemini-cli, qwen-code, codex or crush. The last four let no hook
+    replace a result, so theirs only refuses input that contains a mask.
 
     Shows the changes, asks, and saves a copy of the file beside it before writing. Comments and formatting are kept.
 
@@ -79,29 +91,28 @@ def install(
     tersely hook install claude-code --undo
     """
     from tersely.settings import client_files as files
-    from tersely.settings import client_hooks as hooks
+    from tersely.settings.client_hooks import HOOK_CLIENTS
 
     if project and named:
         fail("--project and --file cannot be combined: give one of them.")
-    known = hooks.HOOK_CLIENTS[client]
+    known = HOOK_CLIENTS[client]
     path = named or (Path.cwd() / known.project if project else Path.home() / known.user)
     text = files.read_file(path) if path.exists() else ""
     copy = path.with_name(path.name + files.BACKUP)
     original = files.read_file(copy) if copy.is_file() else None
     click.secho(f"{known.title} · {path}", bold=True)
     if undo:
-        _undo(path, text, copy, original, dry_run, yes)
+        _undo(known, path, text, copy, original, dry_run, yes)
         return
     words = _words(known, project, threshold, budget, leave, no_mask_workspace) + (["--warm"] if warm else [])
-    entries = known.entries(shlex.join(words), _matchers(), _seconds())
-    after = hooks.with_hooks(path, text, entries)
+    after = known.with_hooks(path, text, words, _seconds())
     if after == text:
         click.echo("Nothing to change.")
         return
     _show_diff(path, text, after)
     if not may_write(path, dry_run, yes):
         return
-    before = text if not hooks.has_hooks(path, text) else original if original is not None else ""
+    before = text if not known.has_hooks(path, text) else original if original is not None else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write_file(copy, before, permissions=0o600)
     _write(path, text, after)
@@ -133,31 +144,34 @@ def _words(
         words += ["--data-dir", str(folder)]
     words += ["--threshold", str(threshold)] if threshold else []
     words += ["--budget", str(budget)] if budget else []
-    words += [word for tool in (*leave, *_through_gateway()) for word in ("--leave", tool)]
+    routed = _through_gateway(client.name)
+    names = _TOOL_NAMES.get(client.name, "")
+    ours = [names.format(server=server, tool="*") for server in routed if names]
+    words += [word for tool in (*leave, *ours) for word in ("--leave", tool)]
+    words += ["--reader", names.format(server=routed[0], tool="read_result")] if routed and names else []
     return words + (["--no-mask-workspace"] if no_mask_workspace else [])
 
 
-def _through_gateway() -> list[str]:
-    """The tools of servers that the gateway serves already: their results are masked, kept and condensed."""
+_TOOL_NAMES = {"claude-code": "mcp__{server}__{tool}", "opencode": "{server}_{tool}"}
+"""How the tools of MCP servers are called in a client whose servers the gateway can serve."""
+
+
+def _through_gateway(client: str) -> tuple[str, ...]:
+    """The servers that the gateway serves already: their results are masked, kept and condensed."""
     from tersely.errors import ConfigError
     from tersely.settings import client_files as files
     from tersely.settings.client_programs import CLIENTS as PROGRAMS
     from tersely.settings.client_programs import Machine, user_file
     from tersely.settings.environment import process_environment
 
-    client = PROGRAMS["claude-code"]
-    path = user_file(client, Machine.here(sys.platform, Path.home(), process_environment()))
+    program = PROGRAMS.get(client)
+    if program is None:
+        return ()
+    path = user_file(program, Machine.here(sys.platform, Path.home(), process_environment()))
     try:
-        plan = files.plan_routing(client, path, files.read_file(path), files.Route(["tersely"]))
+        return files.plan_routing(program, path, files.read_file(path), files.Route(["tersely"])).settled
     except ConfigError:
-        return []
-    return [f"mcp__{name}__*" for name in plan.settled]
-
-
-def _matchers() -> dict[str, str]:
-    from tersely.coding.claude_code import TOOLS, WRITING_TOOLS
-
-    return {"PostToolUse": TOOLS, "PreToolUse": WRITING_TOOLS}
+        return ()
 
 
 def _seconds() -> float:
@@ -166,19 +180,19 @@ def _seconds() -> float:
     return SECONDS
 
 
-def _undo(path: Path, text: str, copy: Path, original: str | None, dry_run: bool, yes: bool) -> None:
-    from tersely.settings import client_hooks as hooks
-
-    if not hooks.has_hooks(path, text):
+def _undo(
+    client: HookClient, path: Path, text: str, copy: Path, original: str | None, dry_run: bool, yes: bool
+) -> None:
+    if not client.has_hooks(path, text):
         click.echo("Nothing to change: there is no hook of tersely in this file.")
         return
-    after = hooks.without_hooks(path, text, original)
+    after = client.without_hooks(path, text, original)
     if original is not None and "".join(after.split()) == "".join(original.split()):
         after = original  # Nobody else has changed the file, so every byte is as it was.
     _show_diff(path, text, after)
     if not may_write(path, dry_run, yes):
         return
-    if original == "" and after.strip() in ("", "{}"):
+    if original == "" and not after:
         path.unlink()  # There was no file.
     else:
         _write(path, text, after)
@@ -208,31 +222,38 @@ def _show_diff(path: Path, before: str, after: str) -> None:
 @click.argument("client", type=click.Choice(CLIENTS), metavar="CLIENT", default="claude-code")
 def check(client: str) -> None:
     """Check our answers with recorded events of CLIENT."""
-    from tersely.coding.exchanges import CLAUDE_CODE_OUTPUTS, NEEDLE, SECRET, VERSIONS, claude_code_events, refusal_of
+    from tersely.coding.exchanges import NEEDLE, REFUSALS, REPLACEMENTS, SECRET, VERSIONS, events_of, writing_event_of
+    from tersely.masking.mask import Masker
+    from tersely.settings.client_hooks import HOOK_CLIENTS
+    from tersely.store.private import masking_key
 
-    click.echo(f"Events and rules of Claude Code {VERSIONS[client]}")
+    click.echo(f"Events and rules of {VERSIONS[client]}")
     failures = 0
     with tempfile.TemporaryDirectory() as folder:
-        for event in claude_code_events(folder):
-            tool = event["tool_name"]
+        mark = Masker(key=masking_key(folder)).mask(f"password={SECRET}")
+        expected = [*zip(events_of(client, folder), REPLACEMENTS.get(client, ()), strict=True)]
+        for event, schema in (*expected, (writing_event_of(client, folder, str(mark)), REFUSALS[client])):
+            tool = event.get("tool_name") or event["toolName"]
             answer = _answered(client, event, folder)
-            problem = _problem(answer, refusal_of, CLAUDE_CODE_OUTPUTS[tool], SECRET)
-            shows = tool == "Glob" or NEEDLE in json.dumps(answer)
-            sizes = f"{len(json.dumps(event['tool_response'])):,} → {len(json.dumps(answer)):,} characters"
-            failures += bool(problem) or not shows
-            sign = click.style("✗", fg="red") if problem or not shows else click.style("✓", fg="green")
-            click.echo(f"  {sign} {tool:<22} {problem or sizes}")
-    path = Path.home() / ".claude" / "settings.json"
-    _check_file(path)
+            problem = _problem(answer, schema, SECRET)
+            if not problem and schema is not REFUSALS[client] and tool != "Glob" and NEEDLE not in json.dumps(answer):
+                problem = "what matters is not shown"
+            sizes = f"{len(json.dumps(event)):,} → {len(json.dumps(answer)):,} characters"
+            failures += bool(problem)
+            sign = click.style("✗", fg="red") if problem else click.style("✓", fg="green")
+            click.echo(f"  {sign} {tool:<22} {problem or ('refused' if schema is REFUSALS[client] else sizes)}")
+    _check_file(HOOK_CLIENTS[client])
     if failures:
         raise SystemExit(1)
 
 
-def _problem(answer: Any, refusal_of: Any, schema: Any, secret: str) -> str:
+def _problem(answer: Any, schema: Any, secret: str) -> str:
+    from tersely.coding.exchanges import refusal_of
+
     if answer is None:
         return "no answer; see hook.log in the data folder"
     if refusal := refusal_of(answer, schema):
-        return f"the client would refuse it: {refusal}"
+        return f"the client would not accept it: {refusal}"
     return "a secret came through" if secret in json.dumps(answer) else ""
 
 
@@ -240,16 +261,14 @@ def _answered(client: str, event: dict[str, Any], folder: str) -> Any:
     """What the installed program answers, in a process of its own, as the client starts it."""
     import subprocess
 
-    command = [*launcher(), "hook", client, "--data-dir", folder]
+    command = [*launcher(), "hook", client, "--data-dir", folder, "--seconds", "60"]
     done = subprocess.run(command, input=json.dumps(event), capture_output=True, text=True, check=False)
-    if done.returncode or not done.stdout:
-        return None
-    return json.loads(done.stdout)["hookSpecificOutput"]["updatedToolOutput"]
+    return None if done.returncode or not done.stdout else json.loads(done.stdout)
 
 
-def _check_file(path: Path) -> None:
+def _check_file(client: HookClient) -> None:
     from tersely.settings import client_files as files
-    from tersely.settings import client_hooks as hooks
 
-    is_set_up = path.is_file() and hooks.has_hooks(path, files.read_file(path))
-    click.echo(f"  {path}: {'set up' if is_set_up else 'not set up; tersely hook install claude-code'}")
+    path = Path.home() / client.user
+    is_set_up = path.is_file() and client.has_hooks(path, files.read_file(path))
+    click.echo(f"  {path}: {'set up' if is_set_up else f'not set up; tersely hook install {client.name}'}")

@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
+from tersely.coding.dialects import DIALECTS
 from tersely.coding.transcripts import has_result
 from tersely.results.spool import ResultSpool
 from tersely.store.tally import Tally
@@ -31,7 +32,7 @@ def spooled_tally(spool: ResultSpool) -> Tally:
                 (
                     called_at.date(),
                     str(use["door"]),
-                    "shell" if use["door"] == "run" else "claude-code",
+                    "shell" if use["door"] == "run" else str(use.get("client", "claude-code")),
                     str(use["tool"]),
                 ),
                 milliseconds=float(use.get("milliseconds", 0)),
@@ -46,7 +47,8 @@ def spooled_tally(spool: ResultSpool) -> Tally:
 
 def _is_applied(use: dict[str, Any]) -> bool | None:
     """Whether the reader got our text; None if that cannot be said yet."""
-    if use["door"] != "hook" or not use["before"]:
+    dialect = DIALECTS.get(str(use.get("client", "")))
+    if use["door"] != "hook" or not use["before"] or (dialect is not None and dialect.applies):
         return True
     if not isinstance(use.get("transcript"), str) or not isinstance(use.get("tool_use_id"), str):
         return False

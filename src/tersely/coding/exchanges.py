@@ -5,9 +5,19 @@ says from which version. The schemas are a client's own rules for an answer, wri
 apart from the code that makes one.
 """
 
+import json
 from typing import Any
 
-VERSIONS = {"claude-code": "2.1.325"}
+VERSIONS = {
+    "claude-code": "Claude Code 2.1.325 (types of its package)",
+    "copilot": "Copilot CLI 1.0.102 (its hooks reference, and the types of its SDK 1.0.14)",
+    "opencode": "OpenCode 1.18.34 (its program, and the types of its plugin package 1.18.33)",
+    "cursor": "Cursor (the program in its SDK 1.0.18)",
+    "gemini-cli": "Gemini CLI 0.61.0 (its core package, and the documentation in it)",
+    "qwen-code": "Qwen Code 0.15.10 (its program, and the documentation in it)",
+    "codex": "Codex (its source and schemas of August 2026)",
+    "crush": "Crush (its source and documentation of August 2026)",
+}
 
 SECRET = "hunter2hunter2"
 """A password in every recorded output: no answer may contain it."""
@@ -49,8 +59,42 @@ CLAUDE_CODE_OUTPUTS: dict[str, dict[str, Any]] = {
 """The output of each tool; a key with `?` may be missing, a list names what its items are, `*` stands for a list."""
 
 
-def refusal_of(value: Any, schema: Any, place: str = "output") -> str:
+_DENIED = {
+    "hookSpecificOutput": {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": "deny",
+        "permissionDecisionReason": str,
+    }
+}
+REFUSALS: dict[str, dict[str, Any]] = {
+    "claude-code": _DENIED,
+    "copilot": {"permissionDecision": "deny", "permissionDecisionReason": str},
+    "opencode": {"refused": str},
+    "cursor": {"permission": "deny", "user_message?": str, "agent_message?": str},
+    "gemini-cli": {"decision": "deny", "reason": str},
+    "qwen-code": _DENIED,
+    "codex": _DENIED,
+    "crush": {"decision": "deny", "reason": str},
+}
+"""The answer by which a client refuses a tool call; a text in it stands for itself."""
+
+_CONTENT = {"*": {"type": str, "text?": str}}
+REPLACEMENTS: dict[str, list[dict[str, Any]]] = {
+    "claude-code": [
+        {"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": output}}
+        for output in CLAUDE_CODE_OUTPUTS.values()
+    ],
+    "copilot": [{"modifiedResult": {"resultType": "success", "textResultForLlm": str}}] * 4,
+    "opencode": [{"output": str}, {"output": str}, {"content": _CONTENT}],
+    "cursor": [{"updated_mcp_tool_output": {"content": _CONTENT, "isError": bool}}],
+}
+"""The answers by which a client replaces the results in `events_of`, one after the other."""
+
+
+def refusal_of(value: Any, schema: Any, place: str = "answer") -> str:
     """Why a client would not accept a value; empty if it would."""
+    if isinstance(schema, str):
+        return "" if value == schema else f"{place} is not {schema!r}"
     if isinstance(schema, dict) and "*" in schema:
         if not isinstance(value, list):
             return f"{place} is not a list"
@@ -76,6 +120,79 @@ def refusal_of(value: Any, schema: Any, place: str = "output") -> str:
     if not isinstance(value, schema) or (is_number and isinstance(value, bool)):
         return f"{place} has the wrong type"
     return ""
+
+
+def events_of(client: str, folder: str) -> list[dict[str, Any]]:
+    """One large result of each shape, with a secret in it, as the client reports them; none if it takes no answer.
+
+    Args:
+        folder: The agent's folder; there need not be anything in it.
+    """
+    events = claude_code_events(folder)
+    by_tool = {event["tool_name"]: event for event in events}
+    log: str = by_tool["Bash"]["tool_response"]["stdout"]
+    command: dict[str, Any] = by_tool["Bash"]["tool_input"]
+    blocks = [{"type": "text", "text": log}]
+    source: str = by_tool["Read"]["tool_response"]["file"]["content"][:40_000]
+    if client == "claude-code":
+        return events
+    if client == "copilot":
+        results = [
+            ("bash", command, f"{log}\n<exited with exit code 1>"),
+            ("view", {"path": f"{folder}/src/shop.py"}, source),
+            ("grep", {"pattern": "refused"}, log),
+            ("tickets-search", {"query": "payments-db"}, log),
+        ]
+        return [
+            {
+                "sessionId": "3c9e1a52",
+                "timestamp": 1794812400000,
+                "cwd": folder,
+                "toolName": tool,
+                "toolArgs": given,
+                "toolResult": {"resultType": "success", "textResultForLlm": text},
+            }
+            for tool, given, text in results
+        ]
+    if client == "opencode":
+        return [
+            {"tool_name": tool, "tool_input": given, "tool_use_id": "call_1", "cwd": folder, "tool_response": output}
+            for tool, given, output in (
+                ("bash", command, {"output": log}),
+                ("read", {"filePath": f"{folder}/src/shop.py"}, {"output": source}),
+                ("tickets_search", {"query": "payments-db"}, {"content": blocks}),
+            )
+        ]
+    if client == "cursor":
+        return [
+            {
+                "conversation_id": "668320d2",
+                "generation_id": "490b90b7",
+                "model": "default",
+                "hook_event_name": "postToolUse",
+                "cursor_version": "2.4.0",
+                "workspace_roots": [folder],
+                "tool_name": "MCP:search",
+                "tool_input": {"query": "payments-db"},
+                "tool_output": json.dumps({"content": blocks, "isError": False}),
+                "duration": 80,
+                "tool_use_id": "toolu_01",
+            }
+        ]
+    return []
+
+
+def writing_event_of(client: str, folder: str, content: str) -> dict[str, Any]:
+    """The event before a tool call that writes the content to a file."""
+    given = {"file_path": f"{folder}/.env", "content": content}
+    if client == "copilot":
+        return {"sessionId": "3c9e1a52", "timestamp": 1, "cwd": folder, "toolName": "create", "toolArgs": given}
+    names = {"claude-code": "Write", "cursor": "Write", "codex": "apply_patch", "gemini-cli": "write_file"}
+    event = {"claude-code": "PreToolUse", "cursor": "preToolUse", "gemini-cli": "BeforeTool"}.get(client, "PreToolUse")
+    # Crush and the plugin of OpenCode name the event otherwise, or not; it is known by what it lacks.
+    name = {"event": event} if client == "crush" else {"hook_event_name": event}
+    tool = names.get(client, "write")
+    return {**name, "session_id": "313909e", "cwd": folder, "tool_name": tool, "tool_input": given}
 
 
 def claude_code_events(folder: str) -> list[dict[str, Any]]:

@@ -86,8 +86,8 @@ def _answer_one(connection: socket.socket) -> None:
             if sum(sizes) <= _LARGEST_REQUEST:
                 head, raw = (stream.read(size) for size in sizes)
                 words, _, variables = head.decode("utf-8", "surrogateescape").partition("\0\0")
-                options = parse_hook(words.split("\0"))
                 environment = dict(one.split("=", 1) for one in variables.split("\0") if "=" in one)
+                options = parse_hook(words.split("\0"), environment)
                 if options is not None:
                     signal.setitimer(signal.ITIMER_REAL, max(0.05, options.seconds))
                     answer = answer_to(raw, options, environment)

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
+from tersely.coding.dialects import DIALECTS
+from tersely.coding.hook_settings import configured
 from tersely.coding.results import BUDGET, THRESHOLD, ResultShortener, complain, write_all
-
-CLIENTS = ("claude-code",)
-"""The clients whose events are understood."""
+from tersely.settings.folders import data_folder
 
 SECONDS = 10.0
 _LARGEST_EVENT = 64 * 2**20
@@ -23,11 +23,15 @@ _LARGEST_EVENT = 64 * 2**20
 HELP = f"""\
 Usage: tersely hook CLIENT [OPTIONS]
 
-  Answer one event of a coding agent: CLIENT is {", ".join(CLIENTS)}.
+  Answer one event of a coding agent. CLIENT is one of
+  {", ".join(DIALECTS)}.
 
   The client starts this for every tool call; `tersely hook install CLIENT` sets
   it up. The event is read from standard input, the answer is written to standard
   output. What tools return is cleaned and masked, and condensed if it is large.
+
+  The options can also be set in hook.json in the data folder, or in variables
+  such as TERSELY_HOOK_THRESHOLD.
 
 Options:
   --threshold TOKENS    Leave results up to this size as they are.  [default: {THRESHOLD:,}]
@@ -36,6 +40,7 @@ Options:
   --no-mask-workspace   Do not mask files of the agent's own folder when it reads them.
   --no-mask             Do not mask secrets.
   --data-dir FOLDER     Where results are kept; TERSELY_DATA_DIR by default.
+  --reader TOOL         Name this tool in notes, instead of `tersely read`: the client has the gateway's.
   --warm                Answer through a helper process, which is started on demand and ends when idle.
   --seconds SECONDS     Time limit, after which the original stays.  [default: {SECONDS:g}]
   -h, --help            Show this message and exit.
@@ -51,10 +56,20 @@ class HookOptions(NamedTuple):
     masks_workspace: bool = True
     data_dir: str = ""
     seconds: float = SECONDS
+    reader: str = ""
+    unusable: tuple[str, ...] = ()
+    """Settings that were left out because of their values."""
 
 
-def parse_hook(words: Sequence[str]) -> HookOptions | None:
-    """The options of a command line; None if it asks for help.
+_FLAGS = {
+    "--no-mask": ("masks", False),
+    "--no-mask-workspace": ("masks_workspace", False),
+    "--mask-workspace": ("masks_workspace", True),
+}
+
+
+def parse_hook(words: Sequence[str], environment: Mapping[str, str]) -> HookOptions | None:
+    """The options of a command line, and where it has none, those that are set; None if it asks for help.
 
     Raises:
         ValueError: An option is unknown or has a wrong value.
@@ -68,8 +83,8 @@ def parse_hook(words: Sequence[str]) -> HookOptions | None:
             return None
         if word == "--warm":
             continue  # `launch` has seen it.
-        if word in ("--no-mask", "--no-mask-workspace"):
-            found["masks" if word == "--no-mask" else "masks_workspace"] = False
+        if word in _FLAGS:
+            found[_FLAGS[word][0]] = _FLAGS[word][1]
             continue
         kinds: Mapping[str, Any] = {
             "--threshold": int,
@@ -77,6 +92,7 @@ def parse_hook(words: Sequence[str]) -> HookOptions | None:
             "--seconds": float,
             "--data-dir": str,
             "--leave": str,
+            "--reader": str,
         }
         if word not in kinds or not (equals or rest):
             raise ValueError(f"There is no option {word}." if word not in kinds else f"{word} needs a value.")
@@ -87,7 +103,9 @@ def parse_hook(words: Sequence[str]) -> HookOptions | None:
             found[word[2:].replace("-", "_")] = given
     if found.get("budget", BUDGET) < 200:
         raise ValueError("--budget must be at least 200.")
-    return HookOptions(words[0], leave=tuple(leave), **found)
+    settings, unusable = configured(found.get("data_dir") or data_folder(environment), environment)
+    named = (*leave, *settings.pop("leave", ()))
+    return HookOptions(words[0], leave=named, unusable=tuple(unusable), **{**settings, **found})
 
 
 def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None = None) -> int:
@@ -97,7 +115,7 @@ def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None
         raw: The event, if it was read already.
     """
     try:
-        options = parse_hook(words)
+        options = parse_hook(words, environment)
     except ValueError as problem:
         complain(f"{problem} See tersely hook {words[0]} --help.")
         return 1  # 2 would make some clients refuse the tool call.
@@ -105,6 +123,8 @@ def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None
         sys.stdout.write(HELP)
         return 0
     shortener = _shortener(options, environment)
+    for name in options.unusable:
+        shortener.log(f"hook setting {name!r} cannot be used", ValueError())
     try:
         _limit(options.seconds, shortener)
         if environment.get("TERSELY_OFF", "") in ("", "0"):
@@ -119,17 +139,23 @@ def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None
 
 def answer_to(raw: bytes, options: HookOptions, environment: Mapping[str, str]) -> bytes:
     """The answer to one event; empty if there is nothing to say."""
-    if b'"PreToolUse"' in raw and b"[MASKED:" not in raw:
-        return b""
+    dialect = DIALECTS[options.client]
+    is_before = dialect.replace is None or f'"{dialect.result}"'.encode() not in raw
+    if is_before and b"[MASKED:" not in raw and f'"{dialect.tool}"'.encode() in raw:
+        return b""  # Most calls: nothing has to be parsed.
     import json
 
     event = json.loads(raw)
     if not isinstance(event, dict):
         return b""
-    from tersely.coding.claude_code import ClaudeCodeHook
+    from tersely.coding.tool_hook import ToolHook
 
-    answering = ClaudeCodeHook(
-        _shortener(options, environment), masks_workspace=options.masks_workspace, leave=options.leave
+    answering = ToolHook(
+        _shortener(options, environment),
+        client=options.client,
+        masks_workspace=options.masks_workspace,
+        leave=options.leave,
+        reader=options.reader,
     )
     answer = answering.answer(event)
     return b"" if answer is None else json.dumps(answer).encode()

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 _VARIABLES = ("HOME", "TERSELY_DATA_DIR", "XDG_DATA_HOME", "TMPDIR", "TEMP", "LOCALAPPDATA")
 """What decides where results are kept."""
 
+_SETTINGS = "TERSELY_HOOK_"
+
 _SECONDS = 10.0
 
 
@@ -43,7 +45,9 @@ def ask_helper(words: "Sequence[str]", raw: bytes, environment: "Mapping[str, st
         folder = os.lstat(helper_folder(environment))
         if folder.st_uid != os.getuid() or folder.st_mode & 0o077:
             return None  # Another user made it.
-        known = [f"{name}={environment[name]}" for name in _VARIABLES if name in environment]
+        known = [
+            f"{name}={value}" for name, value in environment.items() if name in _VARIABLES or name.startswith(_SETTINGS)
+        ]
         head = "\0".join((*words, "", *known)).encode("utf-8", "surrogateescape")
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:

@@ -1,11 +1,11 @@
-"""Claude Code's hooks: which parts of a tool's output are text, and the answer that replaces them.
+"""One tool call of a coding agent: which parts of its output are text, and the answer that replaces them.
 
-A `PostToolUse` answer replaces a tool's output only if it has exactly the shape of that
-tool's own; otherwise Claude Code ignores it without a word. So the output is recognised
-by its shape, changed in place, and compared with the original before it is sent. An
-unknown shape passes untouched.
+An answer replaces a tool's output only if it has exactly the shape of that tool's own;
+otherwise clients ignore it without a word. So the output is recognised by its shape,
+changed in place, and compared with the original before it is sent. An unknown shape
+passes untouched. `dialects` knows how each client writes events and reads answers.
 
-Shapes and events are those of Claude Code 2.1.325 (`sdk-tools.d.ts` of its package);
+Shapes of Claude Code are those of version 2.1.325 (`sdk-tools.d.ts` of its package);
 `updatedToolOutput` works for all tools since 2.1.121. Failed commands go to
 `PostToolUseFailure`, which cannot replace anything.
 """
@@ -15,17 +15,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from tersely.coding.dialects import DIALECTS
 from tersely.coding.results import ResultShortener
 
 if TYPE_CHECKING:
     from tersely.pipeline.core import NoteWriter
     from tersely.pipeline.one_shot import OneShot
-
-TOOLS = "Bash|Read|Grep|Glob|WebFetch|mcp__.*"
-"""The tools whose output is replaced, as Claude Code's settings name them."""
-
-WRITING_TOOLS = "Write|Edit|MultiEdit|NotebookEdit|Bash"
-"""The tools whose input must not contain a mask."""
 
 REFUSAL = (
     "This input contains a mask of tersely, such as {mark}, where the real value belongs; it would replace the secret. "
@@ -47,24 +42,38 @@ _INSTRUCTIONS = re.compile(
 )
 """Files that instruct an agent: they are read to be followed, word by word."""
 
+_PATHS = ("path", "filePath", "file_path")
+"""How clients name the file that a tool reads."""
+
 _LARGEST_PERSISTED = 32 * 2**20
 _TRANSCRIPT_BYTES = 256 * 1024
 
 
-class ClaudeCodeHook:
+class ToolHook:
     """Answers the events of one process.
 
     Args:
+        client: A key of `DIALECTS`.
         masks_workspace: Whether files below the agent's folder are masked when they are read.
         leave: Names of tools that are left alone; `*` stands for any characters.
+        reader: The tool with which the client's model reads kept results; without one, it uses its shell.
     """
 
     def __init__(
-        self, shortener: ResultShortener, *, masks_workspace: bool = True, leave: tuple[str, ...] = ()
+        self,
+        shortener: ResultShortener,
+        *,
+        client: str = "claude-code",
+        masks_workspace: bool = True,
+        leave: tuple[str, ...] = (),
+        reader: str = "",
     ) -> None:
         self.shortener = shortener
+        self.client = client
+        self.dialect = DIALECTS[client]
         self.masks_workspace = masks_workspace
         self.leave = leave
+        self.reader = reader
 
     def answer(self, event: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to one event; None if there is nothing to say.
@@ -72,25 +81,25 @@ class ClaudeCodeHook:
         Raises:
             MaskingFailed: The output could not be masked.
         """
-        name = event.get("hook_event_name")
-        tool = event.get("tool_name")
-        given = event.get("tool_input")
+        dialect = self.dialect
+        tool = event.get(dialect.tool)
+        given = _parsed(event.get(dialect.given))
         if not isinstance(tool, str) or not isinstance(given, Mapping):
             return None
-        if name == "PreToolUse":
+        name = event.get(dialect.event)
+        if name == dialect.before or (name is None and dialect.result not in event):
             return self._refused(given)
-        if name != "PostToolUse" or self._is_left(tool):
+        if dialect.replace is None or name not in (dialect.after, None) or self._is_left(tool):
             return None
-        output = event.get("tool_response")
+        output = event.get(dialect.result)
+        if self.client == "cursor":
+            output = _parsed(output)
         call = _ToolCall(self, event, tool, given)
         replaced = call.replaced(output)
         if replaced is None or replaced == output or not same_shape(output, replaced):
             return None
         call.count()
-        return {
-            "suppressOutput": True,
-            "hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": replaced},
-        }
+        return dialect.replace(replaced)
 
     def _is_left(self, tool: str) -> bool:
         if not self.leave:
@@ -108,19 +117,13 @@ class ClaudeCodeHook:
         ours = sorted(mark for mark in marks if masker is None or masker.has_mark(mark))
         if not ours:
             return None
-        return {
-            "hookSpecificOutput": {
-                "hookEventName": "PreToolUse",
-                "permissionDecision": "deny",
-                "permissionDecisionReason": REFUSAL.format(mark=ours[0]),
-            }
-        }
+        return self.dialect.refuse(REFUSAL.format(mark=ours[0]))
 
 
 class _ToolCall:
     """One result on its way through the pipeline."""
 
-    def __init__(self, hook: ClaudeCodeHook, event: Mapping[str, Any], tool: str, given: Mapping[str, Any]) -> None:
+    def __init__(self, hook: ToolHook, event: Mapping[str, Any], tool: str, given: Mapping[str, Any]) -> None:
         self.hook = hook
         self.shortener = hook.shortener
         self.event = event
@@ -128,10 +131,16 @@ class _ToolCall:
         self.given = given
         self.shown: list[OneShot] = []
         command = given.get("command")
-        self.is_off = tool == "Bash" and isinstance(command, str) and _OFF.search(command) is not None
+        self.is_command = tool in hook.dialect.commands
+        self.is_off = self.is_command and isinstance(command, str) and _OFF.search(command) is not None
 
     def replaced(self, output: Any) -> Any:
         """The output after the pipeline, in its own shape; None for an unknown shape."""
+        dialect = self.hook.dialect
+        if dialect.text and isinstance(output, dict) and isinstance(output.get(dialect.text), str):
+            return self._with_text(output, dialect.text)
+        if self.hook.client != "claude-code":
+            return self._mcp(output) if isinstance(output, dict) else None
         by_tool: dict[str, Callable[[Any], Any]] = {
             "Bash": self._bash,
             "Read": self._read,
@@ -152,11 +161,32 @@ class _ToolCall:
                     "hook",
                     self.tool,
                     one,
+                    client=self.hook.client,
                     transcript=self.event.get("transcript_path"),
                     tool_use_id=self.event.get("tool_use_id"),
                 )
 
     # Shapes
+
+    def _with_text(self, output: dict[str, Any], key: str) -> dict[str, Any] | None:
+        """A result whose text is under one key, whatever the tool."""
+        dialect, text = self.hook.dialect, output[key]
+        if output.get("resultType", "success") != "success":
+            return None
+        if self.tool in dialect.files:
+            path = next((self.given[name] for name in _PATHS if isinstance(self.given.get(name), str)), "")
+            if _INSTRUCTIONS.search(path.replace("\\", "/")):
+                return None
+            if not self.hook.masks_workspace and self._is_in_workspace(path):
+                return None
+            return {**output, key: self._admitted(text)}
+        if self.is_command:
+            command = self.given.get("command")
+            if isinstance(command, str) and _OURS.fullmatch(command):
+                return None
+        elif self.tool not in dialect.texts and not dialect.mcp(self.tool):
+            return None
+        return {**output, key: self._text(text)}
 
     def _bash(self, output: dict[str, Any]) -> dict[str, Any] | None:
         if not _has(output, stdout=str, stderr=str, interrupted=bool) or output.get("isImage"):
@@ -262,6 +292,8 @@ class _ToolCall:
             looking_for=self._request,
             note=self._note,
             budget=budget,
+            # Where there is one text for everything, its last line says how a command ended.
+            shows_end=self.is_command and bool(self.hook.dialect.text),
         )
         self.shown.append(result)
         return result
@@ -304,9 +336,13 @@ class _ToolCall:
         return last_request(path, _TRANSCRIPT_BYTES)
 
     def _note(self) -> "NoteWriter":
+        if self.hook.reader:
+            from tersely.pipeline.core import NoteWriter
+
+            return NoteWriter(read=self.hook.reader, passes_handles=False)
         from tersely.coding.notes import ShellNoteWriter
 
-        return ShellNoteWriter(whole=WHOLE if self.tool == "Bash" else "")
+        return ShellNoteWriter(whole=WHOLE if self.is_command else "")
 
     def _is_in_workspace(self, path: str) -> bool:
         folder = self.event.get("cwd")
@@ -340,6 +376,18 @@ def same_shape(one: Any, other: Any) -> bool:
 
 def _has(value: Mapping[str, Any], **kinds: type) -> bool:
     return all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _parsed(value: Any) -> Any:
+    """A value that some clients send as JSON text."""
+    if not isinstance(value, str):
+        return value
+    import json
+
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def _strings(value: Any) -> list[str]:
