@@ -119,8 +119,8 @@ def test_vocabulary_and_pattern_are_those_that_tiktoken_would_download(
 
     monkeypatch.setattr(openai_public, "load_tiktoken_bpe", note_the_hash)
     published = getattr(openai_public, name)()
-    ours = tokens._encoding(name)._mergeable_ranks
-    in_their_format = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ours.items())
+    ours = sorted(tokens._encoding(name)._mergeable_ranks.items(), key=lambda pair: pair[1])
+    in_their_format = b"".join(base64.b64encode(token) + b" %d\n" % rank for token, rank in ours)
 
     assert hashlib.sha256(in_their_format).hexdigest() == asked["sha256"]
     assert tokens._PATTERNS[name] == published["pat_str"]
@@ -245,6 +245,14 @@ def test_the_smaller_vocabulary_encodes_texts_without_rare_characters_alike(text
             SMALLER[name] = tokens._built(name, common=True)
         common = tokens._RARE.sub("x", text)
         assert SMALLER[name].encode_ordinary(common) == tokens._encoding(name).encode_ordinary(common)
+
+
+def test_the_smaller_vocabulary_has_every_token_that_texts_without_rare_characters_can_contain() -> None:
+    common_bytes = {byte for code in (*range(0x100), *range(0x2000, 0x3000)) for byte in chr(code).encode()}
+    for name in NAMES:
+        whole = tokens._built(name, common=False)._mergeable_ranks
+        common = {token: rank for token, rank in whole.items() if common_bytes.issuperset(token)}
+        assert tokens._built(name, common=True)._mergeable_ranks == common
 
 
 @pytest.mark.process

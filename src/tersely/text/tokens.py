@@ -12,14 +12,14 @@ Pure functions, no event loop: call them in a thread if the text is large.
 """
 
 import math
+import os
 import re
 import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from importlib.resources import files
-from itertools import pairwise
+from itertools import compress, pairwise
 from typing import Literal
 
 import tiktoken
@@ -93,10 +93,13 @@ _building = threading.Lock()
 
 _BETWEEN_TOKENS = b"\xff\xfe"
 """Occurs in no token."""
+_BETWEEN_PARTS = _BETWEEN_TOKENS * 2
+"""A vocabulary's file has its common tokens, its rare ones, and for each rank a byte: 1 if its token is common."""
 _RARE = re.compile("[^\x00-\xff\u2000-\u2fff]")
-"""Neither Latin-1 nor among the punctuation, arrows, lines and symbols that programs write."""
-_COMMON_BYTES = bytes(range(128)) + b"\xc2\xc3\xe2" + bytes(range(0x80, 0xC0))
-"""The bytes of the other characters. A token of a text is a part of it, so it has no other bytes."""
+"""Neither Latin-1 nor among the punctuation, arrows, lines and symbols that programs write.
+
+Common tokens have only the bytes of the others: a token of a text is a part of it, so it has no other bytes either.
+"""
 
 
 def _encoding(name: EncodingName, text: str | None = None) -> tiktoken.Encoding:
@@ -122,16 +125,15 @@ def _encoding(name: EncodingName, text: str | None = None) -> tiktoken.Encoding:
 
 
 def _built(name: EncodingName, *, common: bool) -> tiktoken.Encoding:
-    tokens = files("tersely.text").joinpath("vocabulary", f"{name}.tokens").read_bytes().split(_BETWEEN_TOKENS)
-    ranks = (
-        {
-            token: rank
-            for rank, token in enumerate(tokens)
-            if token.isascii() or not token.translate(None, _COMMON_BYTES)
-        }
-        if common
-        else dict(zip(tokens, range(len(tokens)), strict=True))
-    )
+    # Without a loop in Python: there are 200,000 tokens, and a short process waits for them.
+    path = os.path.join(os.path.dirname(__file__), "vocabulary", f"{name}.tokens")  # noqa: PTH118, PTH120
+    with open(path, "rb") as file:  # noqa: PTH123
+        content = file.read()
+    usual, rare, is_common = content.split(_BETWEEN_PARTS)
+    ranks = dict(zip(usual.split(_BETWEEN_TOKENS), compress(range(len(is_common)), is_common), strict=True))
+    if not common:
+        is_rare = is_common.translate(b"\1\0" + bytes(254))
+        ranks.update(zip(rare.split(_BETWEEN_TOKENS), compress(range(len(is_rare)), is_rare), strict=True))
     # No special tokens: text that contains the name of one is ordinary text.
     built = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
     # The encoding keeps the table only to be pickled and listed; its own copy is what encodes.
