@@ -125,6 +125,15 @@ def _encoding(name: EncodingName, text: str | None = None) -> tiktoken.Encoding:
 
 
 def _built(name: EncodingName, *, common: bool) -> tiktoken.Encoding:
+    ranks = _ranks(name, common=common)
+    # No special tokens: text that contains the name of one is ordinary text.
+    built = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
+    # The encoding keeps the table only to be pickled and listed; its own copy is what encodes.
+    ranks.clear()
+    return built
+
+
+def _ranks(name: EncodingName, *, common: bool) -> dict[bytes, int]:
     # Without a loop in Python: there are 200,000 tokens, and a short process waits for them.
     path = os.path.join(os.path.dirname(__file__), "vocabulary", f"{name}.tokens")  # noqa: PTH118, PTH120
     with open(path, "rb") as file:  # noqa: PTH123
@@ -134,11 +143,7 @@ def _built(name: EncodingName, *, common: bool) -> tiktoken.Encoding:
     if not common:
         is_rare = is_common.translate(b"\1\0" + bytes(254))
         ranks.update(zip(rare.split(_BETWEEN_TOKENS), compress(range(len(is_rare)), is_rare), strict=True))
-    # No special tokens: text that contains the name of one is ordinary text.
-    built = tiktoken.Encoding(name, pat_str=_PATTERNS[name], mergeable_ranks=ranks, special_tokens={})
-    # The encoding keeps the table only to be pickled and listed; its own copy is what encodes.
-    ranks.clear()
-    return built
+    return ranks
 
 
 def is_seam(text: str, position: int) -> bool:
