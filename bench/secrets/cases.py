@@ -4,6 +4,8 @@ import random
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 
 from bench.secrets import documents, negatives, parts, values
 
@@ -54,7 +56,7 @@ def _case(family: str, rng: random.Random, template: parts.Template, name: str, 
 
 def positives(seed: int = 17, *, smoke: bool = False) -> Iterator[SecretCase]:
     rng = random.Random(seed)
-    makers = (_plain, _wrapped, _encoded, _foreign, _sentences, _commands, _addresses, _stores, _keys, _hashes)
+    makers = (_plain, _wrapped, _encoded, _foreign, _sentences, _commands, _addresses, _stores, _keys, _hashes, _places)
     for make in makers:
         cases: Iterable[SecretCase] = make(rng)
         yield from list(cases)[:: 20 if smoke else 1]
@@ -153,8 +155,28 @@ def _hashes(rng: random.Random) -> Iterator[SecretCase]:
     yield from _documents("password files and codes", documents.FILES, rng)
 
 
+_WITHOUT = "without a secret"
+
+
+@cache
+def _systems() -> dict[str, list[str]]:
+    """Lines of many systems by family, from `places.txt`: `«v»` stands for the secret."""
+    text = Path(__file__).with_name("places.txt").read_text(encoding="utf-8")
+    families = (part.partition("\n") for part in f"\n{text}".split("\n== ")[1:])
+    return {family: lines.strip("\n").split("\n%%\n") for family, _, lines in families}
+
+
+def _places(rng: random.Random) -> Iterator[SecretCase]:
+    for family, lines in _systems().items():
+        for line in lines if family != _WITHOUT else ():
+            for shape in (values.coined, values.leet, values.generated):
+                yield _case(family, rng, parts.Template(line), "", shape=shape)
+
+
 def plain_texts(seed: int = 17, *, smoke: bool = False) -> Iterator[PlainCase]:
     rng = random.Random(seed)
     for family, texts in negatives.TEXTS.items():
         for text in texts[:: 20 if smoke else 1]:
             yield PlainCase(family=family, text=negatives.filled(text, rng), held_out=is_held_out(text))
+    for text in _systems()[_WITHOUT][:: 20 if smoke else 1]:
+        yield PlainCase(family="lines of many systems", text=text, held_out=is_held_out(text))

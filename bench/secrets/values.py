@@ -32,6 +32,19 @@ def spoken(rng: random.Random) -> str:
     return f"{first.title()}{rng.choice('!@_-+%')}{second}{rng.randrange(10, 9999)}".replace("@", "!")
 
 
+def coined(rng: random.Random) -> str:
+    """As people choose them who like hyphens: walnut-Orbit-42."""
+    first, second = rng.sample(_WORDS, 2)
+    return f"{first}-{second.title()}-{rng.randrange(10, 99)}"
+
+
+def leet(rng: random.Random) -> str:
+    """With a digit for a letter: w4lnut-Orbit."""
+    first, second = rng.sample([word for word in _WORDS if set(word[1:-2]) & set("aeio")], 2)
+    at = next(at for at, char in enumerate(first) if at and char in "aeio")
+    return f"{first[:at]}{'4310'['aeio'.index(first[at])]}{first[at + 1 :]}-{second.title()}"
+
+
 def generated(rng: random.Random) -> str:
     return "".join(rng.choices(_LETTERS, k=rng.randrange(16, 33)))
 

@@ -27,6 +27,11 @@ FAMILIES = {
     "secret stores": 0.94,
     "private keys": 0.985,
     "password files and codes": 0.985,
+    "databases, directories and addresses": 0.985,
+    "devices and networks": 0.97,
+    "command lines of many programs": 0.98,
+    "chats, mails, tables and logs": 0.97,
+    "settings and printed objects": 0.97,
 }
 """Share that is found, open and held out together."""
 
@@ -57,7 +62,7 @@ def test_combinations_that_were_held_out_are_found_as_well() -> None:
 def test_texts_without_a_secret_stay_as_they_are() -> None:
     counts = [[tally.open[at] + tally.held_out[at] for at in (0, 1)] for tally in result().unspoiled.values()]
     kept, total = sum(count[0] for count in counts), sum(count[1] for count in counts)
-    assert total > 450 and total - kept <= 0.01 * total, [pair[1] for pair in result().spoiled]
+    assert total > 760 and total - kept <= 0.01 * total, [pair[1] for pair in result().spoiled]
 
 
 def test_documents_still_parse_keep_their_neighbours_and_do_not_change_again() -> None:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from tersely.masking.assignments import is_mixed, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
+    DIGITS,
+    NAME_BYTES,
     Demand,
     Name,
     Pattern,
@@ -23,6 +25,8 @@ from tersely.masking.patterns import (
     compiled,
     groups_in,
     is_code,
+    is_coined,
+    is_compound,
     is_placeholder,
     is_random,
     is_sentence,
@@ -50,13 +54,16 @@ _ALTERNATIVE = r"""[A-Za-z_$][\w.$]*(?:[(\[]["']?[\w.\-]*["']?[)\]])?[ \t]*(?:\|
 _PREFIX = r"""(?:Just[ \t]+|[NEL$&]|r#+|\([\w. *]+\)[ \t]*|\(|""|''|&?ConvertTo-SecureString[ \t]+(?:-String[ \t]+)?)"""
 _WRAPPER = rf"(?:(?:{_CALL}){{1,3}}|{_ALTERNATIVE}|{_PREFIX})"
 
-_NAMED, _STRONG = False, True
+_NAMED, _SURE, _STRONG, _BYTES = range(4)
+"""What a form demands of a value: nothing more than its name does; a digit under a name that leaves no doubt, else the
+look of a secret; the look of a secret; nothing, as the form is all that numbers have."""
 _OF_WORDS = ("passphrase", "mnemonic")
-_FORMS: tuple[tuple[str, bool], ...] = (
+_FORMS: tuple[tuple[str, int], ...] = (
     (rf"""{_NAME}{_ASSIGN}{_WRAPPER}(?:\n[ \t]*)?{_STRING}""", _NAMED),
     (rf"""{_NAME}{_ASSIGN}(?:""\"|''')(?:\n[ \t]*)?([^"'\n]+)""", _NAMED),
     (rf"""{_NAME}{_ASSIGN}(?:\$\{{[\w.]+:[\-=+?]?|%[qQ]?[({{]|q[qw]?[({{]|\{{){_BARE}[)}}]""", _STRONG),
     (rf"""{_NAME}{_ASSIGN}[A-Za-z][\w.:]*[(\[]{_BARE}[)\]]""", _STRONG),
+    (rf"""{_NAME}{_ASSIGN}\{{([^{{}}\s"']{{6,}})\}}""", _STRONG),
     (rf"""{_NAME}{_ASSIGN}<!\[CDATA\[([^\]<]+)""", _NAMED),
     # A change in a plan: "old" -> "new".
     (rf"""{_NAME}["']?[ \t]*[=:][ \t]*["'][^"'\n]*["'][ \t]*->[ \t]*{_STRING}""", _NAMED),
@@ -73,24 +80,36 @@ _FORMS: tuple[tuple[str, bool], ...] = (
     (rf"""name="{_NAME}"\r?\n(?:[\w\-]+:[^\n]*\n)*\r?\n([^\r\n]+)""", _NAMED),
     (rf"""\bname={_NAME}::(\S+)""", _NAMED),
     (rf"""(?m:^)[ \t]*\[{_NAME}\][ \t]*\r?\n[ \t]*value[ \t]*[=:][ \t]*["']?([^\s"']+)""", _NAMED),
+    # The bytes of a key.
+    (rf"""{_NAME}[^\n"'=:{{]*[=:][^\n"'=:\[{{(]*[\[{{(]\s*((?:0x[0-9a-f]{{2}}[,\s]*){{8,}})""", _BYTES),
+    # Leaders, tuples.
+    (rf"""{_NAME}\.{{3,}}[ \t]*[:=]?[ \t]*{_STRING}""", _NAMED),
+    (rf"""[{{(][ \t]*:?{_NAME}[ \t]*,[ \t]*(?:<<)?{_STRING}""", _SURE),
     # A space between name and value: definitions, and quoted values.
     (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*"""
     rf"""|\w+[ \t]+config[ \t]+set)"""
      rf"""[ \t]+(?:[\w./:@]*[./:])?{_NAME}[ \t]+["']?([^\s"']+)""", _NAMED),
     (rf"""[:("']{_NAME}["']?[ \t]+(?:\.[ \t]+)?"([^"\n]+)""", _STRONG),
-    (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _STRONG),
+    (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _SURE),
+    (rf"""\b(?:put|set|add|write|store|save|create)[ \t]+(?:--?[\w\-]+[ \t]+)*"""
+     rf"""["']?(?:[\w./:@\-]*[./:])?{_NAME}["']?[ \t]+"""
+     r"""["']?([^\s"'=:\d]*\d[^\s"'=:]*)""", _SURE),
     (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
     # A setter, and the default in a template.
-    (rf"""(?:\.|->|::|\b(?:set|with|add)_?){_NAME}\([ \t]*[@&]?{_STRING}["'][ \t]*\)""", _STRONG),
-    (rf"""{_NAME}{_ASSIGN}["']?\{{\{{[^{{}}\n]*(?:,|default\()[ \t]*(?:default=)?{_STRING}""", _STRONG),
+    (rf"""{_NAME}\([ \t]*[@&]?{_STRING}["'][ \t]*\)""", _SURE),
+    (rf"""{_NAME}{_ASSIGN}["']?(?:\{{\{{|<%=?|\$\{{|#\{{)[^{{}}\n]*(?:,|default\(|\|\||\bor\b|\?:)[ \t]*(?:default=)?"""
+     rf"""{_STRING}""", _SURE),
     # What a function, a closure or a choice gives.
     (rf"""{_NAME}(?:[ \t]*:[ \t]*[\w<>?]+)?[ \t]+by[ \t]+\w+(?:\([^()\n]*\))?[ \t]*\{{[ \t]*"""
      rf"""(?:return[ \t]+)?{_STRING}""", _NAMED),
     (rf"""{_NAME}(?:[ \t]*[:(][^\n={{"']*)?[ \t]*(?:=>?|->)?[ \t]*\{{?[ \t]*(?:return|get|=>|->)[ \t]+{_STRING}""",
      _STRONG),
     (rf"""{_NAME}{_ASSIGN}[^\n;?=]*[!=]?=?[^\n;?=]*\?[^\n;?=]*:[ \t]*{_STRING}""", _STRONG),
-    # The value on the next line.
+    # The value on the next line, after a name or after a sentence.
     (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']{{8,}})""", _STRONG),
+    (rf"""{_NAME}(?:[ \t]+[a-z]+){{0,3}}[ \t]*:[ \t*]*\r?\n(?:[ \t]*\r?\n)?[ \t>*]*["'`]?"""
+     rf"""([^\s"'`(){{}}\[\]=<>;,:]{{8,}}={{0,2}})""",
+     _STRONG),
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
@@ -120,13 +139,16 @@ def _some_forms(first: int, last: int) -> _Forms:
     return _Forms(pattern, any_of((pattern,)), tuple(groups))
 
 
-_WRAPPED, _NEXT_LINE = 0, len(_FORMS) - 1
+_WRAPPED, _NEXT_LINE, _BELOW = 0, len(_FORMS) - 2, len(_FORMS) - 1
+_QUOTED = next(
+    number for number, (source, _) in enumerate(_FORMS) if source.startswith(rf"""{_NAME}["'`]?[ \t]+["'`]""")
+)
 
 
 @cache
 def _all_forms() -> tuple[_Forms, ...]:
     some = (_some_forms(first, min(first + 6, _NEXT_LINE)) for first in range(0, _NEXT_LINE, 6))
-    return (*some, _some_forms(_NEXT_LINE, _NEXT_LINE + 1))
+    return (*some, _some_forms(_NEXT_LINE, _BELOW + 1))
 
 
 def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
@@ -170,7 +192,7 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if seen % 64 == 0:
             clock.check()
         names = [name for (name,) in _ANY_NAME.every(text, *bounds[0])]
-        if not any(_announces(text[start : min(end, start + 128)]) for start, end in names):
+        if not any(_announces(text[start : min(end, start + 128)], is_key=True) for start, end in names):
             at = max(names[0][1], at + 1)
             continue
         form, places = _form_of(text, *bounds[0])
@@ -179,14 +201,29 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         found = _value(text, places)
         if found is None:
             continue
-        name = _announces(text[name_start : min(name_end, name_start + 128)])
+        name = _announces(text[name_start : min(name_end, name_start + 128)], is_key=_FORMS[form][1] == _BYTES)
         if name is None:
+            continue
+        if _FORMS[form][1] == _BYTES:
+            at = end = found[0] + len(text[found[0] : found[1]].rstrip(b", \t\r\n"))
+            yield SecretSpan(found[0], end, name.kind)
             continue
         start, end = found
         value = text[start : min(end, start + LOOK)]
-        if _FORMS[form][1] and not _is_strong(value, name):
+        if value.endswith(b":"):
+            continue  # A heading: `set password policy: …`.
+        if _FORMS[form][1] == _STRONG and not _is_strong(value, name):
             continue
-        if form == _NEXT_LINE and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
+        if (
+            _FORMS[form][1] == _SURE
+            and not _is_strong(value, name)
+            and (not _is_sure(value, name) or b" " in value)
+            and not (form == _QUOTED and name.demand is Demand.ANY and is_compound(text[name_start:name_end]))
+        ):
+            continue
+        if form == _BELOW and name.kind not in _SAID:
+            continue
+        if form in (_BELOW, _NEXT_LINE) and text[end : end + 8].lstrip(b"\"' \t")[:1] not in (b"", b"\r", b"\n"):
             continue  # Not alone on its line.
         if words_of(text[name_start:name_end])[0] in _READING and text[name_end : name_end + 1] == b"(":
             continue  # The name of a secret: get_secret("…").
@@ -197,9 +234,11 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             at = max(at, end)
 
 
-def _announces(name: bytes) -> Name | None:
+def _announces(name: bytes, *, is_key: bool = False) -> Name | None:
+    """What a name announces; `is_key`: a bare `key` does, too."""
     found = name_of_secret(name)
-    return found if found is not None and (not found.in_query_only or found.kind == "csrf") else None
+    is_any = found is not None and (not found.in_query_only or found.kind == "csrf" or (is_key and found.kind == "key"))
+    return found if is_any else None
 
 
 def _value(text: bytes, places: Places) -> tuple[int, int] | None:
@@ -208,16 +247,22 @@ def _value(text: bytes, places: Places) -> tuple[int, int] | None:
     return (start, end) if start < end else None
 
 
+def _is_sure(value: bytes, name: Name) -> bool:
+    """Whether name and quotes say that a value is a secret, so that a digit in it is enough."""
+    return name.demand is Demand.ANY and len(value) >= 6 and any(48 <= char <= 57 for char in value)
+
+
 def _is_strong(value: bytes, name: Name) -> bool:
     """Whether a value is a secret by its look, too."""
     is_likely = is_random(value) or (is_mixed(value, announced=True) and not names_something(value, name))
+    is_likely = is_likely or (name.kind in ("key", "api_key") and is_coined(value, capital=True))
     return is_likely and not is_code(value) and not is_placeholder(value)
 
 
 # --------------------------------------------------------------------------- sentences
 
 _VERBS = (
-    r"(?:is|was|are|be|been|to|as|now|has|have|had|equals?|should|must|will|value|with|provided|used|using|currently|still"
+    r"(?:is|was|are|be|been|to|as|now|back|again|just|probably|likely|called|reads|remains|stays|becomes|has|have|had|equals?|should|must|will|value|with|provided|used|using|currently|still"
     r"|(?:(?:re)?set|changed|rotated|updated)(?:[ \t]+(?:back[ \t]+)?(?:to|from))?"
     r"|es|est|ist|lautet|er|jest|on|olarak|je)\b|\xc3\xa9|\xc3\xa8|\xc3\xa4r"
 )
@@ -226,11 +271,12 @@ _SAID_VALUE = r"""([A-Za-z._\-]*(?:[^\sA-Za-z._\-"'`<>(){}\[\],;:\\]|:[^\s"'`<>(
 
 _SENTENCE = compiled(
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)["'`*)\]]{{0,4}}"""
-    r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\))?"""
+    r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\)|[ \t]*\[[^\[\]\n]*\])?"""
     r"""(?:[ \t]+(?:for|of|on|in|de|del|della|des|dos|da|f\xc3\xbcr|von|vom|zum|zur|du|pour|do|para|van|voor|till?"""
     r"""|f\xc3\xb6r)[ \t]+[\w.@\-]+(?:[ \t]+\w+){0,4}?"""
+    r"""|[ \t]+(?:that[ \t]+)?(?:i|we|you|they|he|she)(?:'ve|'ll)?[ \t]+\w+(?:[ \t]+\w+){0,3}?"""
     r"""|(?:[ \t]+[^\s:="'<>(){}\[\],;]+){1,3}[ \t]?[:=])?"""
-    rf"""((?:[ \t]*(?:[\-=]+>|=+|:+|\.\.+|\xe2\x80[\x93\x94])|[ \t]+(?:{_VERBS}))*)"""
+    rf"""((?:'s\b|\xe2\x80\x99s\b|[ \t]*(?:[\-=]+>|=+|:+|\.\.+|\xe2\x80[\x93\x94])|[ \t]+(?:{_VERBS}))*)"""
     rf"""[ \t*]+["'`(*]*{_SAID_VALUE}""",
     ignore_case=True,
 )
@@ -238,12 +284,13 @@ _SENTENCE_BOUNDS = any_of((_SENTENCE,))
 
 _REVERSED = compiled(
     r"""([A-Za-z\-]*[^\sA-Za-z\-"'`<>(){}\[\],;=:][^\s"'`<>(){}\[\],;=:]*)["'`]?[ \t]+(?:is|as"""
-    r"""|was)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
+    r"""|was|for|becomes)[ \t]+(?:[A-Za-z\-]+[ \t]+){0,3}?"""
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)""",
     ignore_case=True,
 )
 _ANNOUNCING = (
-    b"is", b"was", b"be", b"to", b"as", b"from", b"equal", b"equals", b"now", b"es", b"est", b"ist", b"lautet", b"er",
+    b"is", b"'s", b"\x99s", b"reads", b"was", b"be", b"to", b"as", b"from", b"equal", b"equals", b"now", b"es",
+    b"est", b"ist", b"lautet", b"er",
     b"jest", b"\xc3\xa9", b"\xc3\xa8", b"\xc3\xa4r", b"on", b"je", b"value", b"used", b":", b"=", b">", b".",
     b"\xe2\x80\x93", b"\xe2\x80\x94",
 )  # fmt: skip
@@ -279,6 +326,8 @@ def in_sentences(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
 
 def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Sentences in which the value comes first, one-time codes, and seed phrases."""
+    if b"?" in text:
+        yield from _answers(text, clock)
     near = name_windows(text, clock).rare
     if near.search(ANY_SAID_FIRST, 0) is None:
         return
@@ -299,6 +348,16 @@ def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, end, name.kind)
 
 
+def _answers(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """A secret in the line after a question for it."""
+    for (asked, _), name_place, (start, end) in name_windows(text, clock).every(_ASKED):
+        clock.check()
+        name = _spoken_name(text, name_place[0], min(name_place[1], name_place[0] + 128))
+        value = text[start : min(end, start + LOOK)].rstrip(b".,;:!?*")
+        if start - asked < LOOK and name is not None and _is_said(value, name, is_announced=True, is_equated=True):
+            yield SecretSpan(start, start + len(value) if len(value) < LOOK - 8 else end, name.kind)
+
+
 _NEXT_SAID = compiled(rf"""["'`]?[ \t]+(?:to|->|=>|and|or)[ \t]+["'`]?{_SAID_VALUE}""")
 
 
@@ -309,6 +368,59 @@ def _said_next(text: bytes, at: int, name: Name) -> Iterator[SecretSpan]:
         value = text[start:end].rstrip(b".,;:!?*")
         if _is_said(value, name, is_announced=True, is_equated=True):
             yield SecretSpan(start, start + len(value), name.kind)
+
+
+_MENTIONED = compiled(r"(?:pass|pwd|pswd|secret|cred|psk|\bpw\b)[\w.\-]*", ignore_case=True)
+_REACH = 160
+"""Bytes after a name in which a secret may be mentioned."""
+_EVIDENT = compiled(r"""[A-Za-z0-9][^\s"'`<>(){}\[\],;|\\/=:@.&]{7,63}""")
+_SIGN_INSIDE = compiled(r"[A-Za-z0-9]+[!#$%^*+?~_\-]+[A-Za-z0-9!#$%^*+?~_\-]*")
+_NAMED_LATER = compiled(r"[a-z]+[\-_][A-Z][a-z]+(?:[\-_]?[A-Za-z]+)*[\-_]?\d{1,4}")
+
+
+def mentioned(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Words after a name of a password, in the same line, that cannot be anything but a secret.
+
+    The last resort, for syntaxes and command lines that no other rule knows.
+    """
+    read = 0
+    near = name_windows(text, clock)
+    for seen, ((start, name_end),) in enumerate(near.every(_MENTIONED)):
+        if seen % 64 == 0:
+            clock.check()
+        before = text[max(0, start - 64) : start]
+        name = name_of_secret(text[start - len(before) + len(before.rstrip(NAME_BYTES)) : min(name_end, start + 64)])
+        if name is None or name.kind not in ("password", "passphrase", "secret", "credential"):
+            continue
+        line = text.find(b"\n", name_end, name_end + _REACH)
+        start, end = max(name_end, read), line if line >= 0 else min(len(text), name_end + _REACH)
+        read = end
+        for ((first, last),) in _EVIDENT.every(text, start, end) if start < end else ():
+            is_alone = text[first - 1 : first] not in _OF_PATHS and text[last : last + 1] not in _OF_PATHS
+            if is_alone and first not in near.found and _is_evident(text[first:last]):
+                yield SecretSpan(first, last, name.kind)
+
+
+_OF_PATHS = frozenset((b"/", b"\\", b"(", b"[", b"@", b".", b"#", b"?", b"&"))
+"""Signs next to a word that is part of a path, an address or a call."""
+
+
+def _is_evident(value: bytes) -> bool:
+    """Whether a value has letters of both cases, digits, and either a sign among them or no sense at all."""
+    digits = len(value) - len(value.translate(None, DIGITS))
+    if not digits or value.lower() == value or value.upper() == value or is_placeholder(value) or is_code(value):
+        return False
+    if names_something(value, _ANY_PASSWORD) or _PERCENT_CODE.search(value):
+        return False
+    if not value.isalnum() and _SIGN_INSIDE.is_all_of(value) and value.translate(None, _PLAIN_SIGNS) != value:
+        return bool(_EVIDENT_SIGNS & set(value)) or _NAMED_LATER.is_all_of(value) or (digits > 1 and is_random(value))
+    return value.isalnum() and digits > 1 and len(value) >= 14 and is_random(value)
+
+
+_PERCENT_CODE = compiled(r"%[0-9A-Fa-f]{2}")
+_PLAIN_SIGNS = b"!#$%^*+?~_-"
+_EVIDENT_SIGNS = frozenset(b"!#$%^*+?~")
+_ANY_PASSWORD = Name("password", Demand.ANY)
 
 
 _ONE_TIME = compiled(
@@ -325,6 +437,14 @@ _SEED = compiled(
 )
 _CODE_ITEM = compiled(r"[0-9A-Za-z]*[0-9][0-9A-Za-z]*(?:-[0-9A-Za-z]{4,12})*|[A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})+")
 
+
+_ASKED = compiled(
+    rf"""([\w.\-]*{ANCHOR}[\w.\-]*)[^\n?]*\?[^\n]*\n[^\n]*?"""
+    r"""\b(?:it(?:'|\xe2\x80\x99)?s|it[ \t]+is|try|use|still|should[ \t]+be|that(?:'|\xe2\x80\x99)?s|here(?:'s)?:?|:)"""
+    rf"""[ \t]+["'`*]*{_SAID_VALUE}""",
+    ignore_case=True,
+)
+"""A question for a secret, and the answer in the next line."""
 
 ANY_SAID_FIRST = any_of((_REVERSED, _ONE_TIME, _SEED))
 
@@ -361,7 +481,7 @@ def _is_said(value: bytes, name: Name, *, is_announced: bool, is_equated: bool) 
         return b"=" not in value[:-2]
     if name.demand in (Demand.RANDOM, Demand.KEY) or not is_mixed(value, announced=True) or b"=" in value[:-2]:
         return False
-    if is_announced and is_equated and name.kind in ("password", "passphrase"):
+    if is_announced and is_equated and (name.kind in ("password", "passphrase") or is_coined(value, capital=True)):
         return True
     return (is_announced or name.kind in _SAID) and not names_something(value, name)
 

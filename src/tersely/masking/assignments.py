@@ -17,6 +17,7 @@ from tersely.masking.patterns import (
     Places,
     compiled,
     is_code,
+    is_coined,
     is_placeholder,
     is_random,
     is_secret,
@@ -33,7 +34,7 @@ _QUOTE = r"""(?:\\*["'`]|&quot;|&#34;)"""
 _GAP = r"(?:[ \t]|\\+t)*"
 _ASSIGNED = compiled(
     rf"{ANCHOR}[\w.\-]*({_QUOTE}?)"
-    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ "
+    rf"(?:[\])]{{0,2}}{_GAP}(?:(?:string|str|\[\]byte)[ \t]+|#[ \t]*)?(?:[:?.+]{{0,3}}=[=>]?|:|>)|{_GAP},[ \t]*\[?|[ "
     r"\t]+value[ \t]*=|[ \t]*\|)",
     ignore_case=True,
 )
@@ -71,10 +72,13 @@ _NO_VALUES = frozenset((b"true", b"fals", b"null", b"None", b"True", b"Fals"))
 _NO_VALUE = compiled(r"(?:true|false|null|None|True|False)(?:[\s,;}\])]|$)")
 _TYPE_STARTS = frozenset((b"str", b"Str", b"cha", b"&st", b"Sec", b"Opt", b"byt"))
 _INNER_VALUE = compiled(
-    rf"\{{[^{{}}]*?{_QUOTE}(?:value|plain|plaintext|literal|secret|S|\$value){_QUOTE}\s*:\s*({_QUOTE})"
+    rf"\{{[^{{}}]*?{_QUOTE}?\b(?:value|plain|plaintext|literal|secret|secure|stringValue|content|current|S|\$value){_QUOTE}?\s*:"
+    rf"\s*({_QUOTE})"
 )
 _UNIT = compiled(r"[ \t]+(?:bytes|chars|characters|bits|tokens|days|seconds|attempts|failed|passed)\b")
+_OTHER_PAIR = compiled(r"[A-Z][A-Za-z]*:(?:\d+|true|false|\[|\{)?")
 _NUMBER = b"0123456789.-+eE"
+_IN_CODE = NAME_BYTES.replace(b"-", b"") + b"!?:"
 _TYPOGRAPHIC = ("“".encode(), "”".encode(), "„".encode(), "‘".encode(), "’".encode(), "«".encode())
 """Quotes that `masking.normalise` reads."""
 _REFERENCE = compiled(r"!(?:Ref|GetAtt|Sub|ImportValue|vault|Join|Select|FindInMap|env|ENV|secret|reference|include)\b")
@@ -103,8 +107,10 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if line_end < at:
             line_end = _end_of_line(text, at)
-        if name.kind == "cookie" and operator == b":":
-            yield from _cookies(text, at, line_end)
+        if name.kind == "cookie" and (
+            operator == b":" or (operator == b"=" and text[at : at + 2].strip()[:1] in b"\"'`")
+        ):
+            yield from cookies(text, at, line_end)
             at = line_end
             continue
         if start >= listed and operator in b":=" and text[at : at + 2].lstrip(b" \t")[:1] in _LIST_STARTS:
@@ -324,7 +330,8 @@ def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) 
         return None
     value = text[found.start : min(found.end, found.start + LOOK)]
     has_scheme = found.start > start
-    return found if has_scheme or (len(value) >= 8 and not is_wordy(value)) else None
+    is_likely = len(value) >= 8 and (not is_wordy(value) or is_coined(value, capital=True))
+    return found if has_scheme or is_likely else None
 
 
 _AFTER_STRING = {
@@ -425,9 +432,11 @@ def _unquoted(
     end = run[0][1]
     following = text[end : end + 1]
     value = text[start:end]
+    if operator == b":" and _OTHER_PAIR.is_all_of(value):
+        return None  # The value is empty, and this is the next pair: `Password: Port:5432`.
     if value.startswith(_TYPOGRAPHIC) or (value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16))):
         return None
-    if following in (b"(", b"[") and not value[:1].isdigit() and value.replace(b"_", b"").replace(b".", b"").isalnum():
+    if following in (b"(", b"[") and not value[:1].isdigit() and not value.translate(None, _IN_CODE):
         return None  # A call or a subscript: code that reads a secret.
     if not name_quote and name.kind != "authorization" and end < limit:
         longer_end = _end_of_words(text, start, end, limit, name_start, name, operator)
@@ -505,7 +514,8 @@ _COOKIE_NAME = Name("cookie", Demand.RANDOM)
 _HARMLESS_COOKIES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"_ga", b"_gid"))
 
 
-def _cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
+def cookies(text: bytes, start: int, end: int) -> Iterator[SecretSpan]:
+    """The values of a header with cookies."""
     # Inside a JSON string, the line ends at its escape.
     escaped_end = text.find(b"\\n", start, end)
     end = escaped_end if escaped_end >= 0 else end

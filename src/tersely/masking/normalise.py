@@ -32,15 +32,20 @@ _FOREIGN: dict[bytes, tuple[str, ...]] = {
         "密码", "密碼", "口令", "パスワード", "暗証番号", "비밀번호", "암호", "패스워드",
     ),
     b"passcode": (
-        "code d'accès", "code secret", "Zugangscode", "código de acceso", "codice di accesso", "toegangscode",
+        "code d'accès", "code secret", "parola d'ordine", "parola d’ordine", "parola chiave",
+        "Zugangscode", "código de acceso", "codice di accesso", "toegangscode",
         "kod dostępu", "код доступа", "Код доступа", "访问码", "アクセスコード",
     ),
     b"pwd": ("mdp", "clave", "parola", "parole"),
-    b"secret": ("secreto", "segredo", "geheimnis", "секрет", "Секрет", "СЕКРЕТ", "秘密"),
+    b"pin": ("пин-код", "ПИН-код", "Пин-код", "PIN-код", "code PIN"),
+    b"secret": ("hemlighet", "tajemství", "シークレット", "시크릿", "secreto",
+                "segredo", "geheimnis", "секрет", "Секрет", "СЕКРЕТ", "秘密"),
     b"token": ("токен", "Токен", "ТОКЕН", "令牌", "トークン", "토큰"),
     b"api_key": (
         "clé_api", "cle_api", "clé api", "clave_api", "chave_api", "chave api", "chiave_api", "API-Schlüssel",
-        "api_schluessel", "密钥", "密鑰", "秘钥", "APIキー",
+        "api_schluessel", "clé d'API", "clé d’API", "clave de API", "chave de API", "chave da API", "chiave API",
+        "API-nyckel", "API-sleutel", "klucz API", "ключ API", "API ключ", "API-ключ", "API 키",
+        "API anahtarı", "密钥", "密鑰", "秘钥", "APIキー",
     ),
     b"secret_key": ("clave_secreta", "chave_secreta", "clé_secrète", "gizli_anahtar", "geheimschlüssel"),
 }  # fmt: skip

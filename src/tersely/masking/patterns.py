@@ -176,16 +176,16 @@ class Name(NamedTuple):
 
 
 ANCHORS = (
-    "pass", "pwd", "pswd", "passwd", "secret", "token", "key", "cred", "auth", "jwt", "bearer", "cookie", "signature",
-    "login", "mnemonic",
+    "pass", "pwd", "pswd", "pword", "secret", "tok", "tkn", "key", "cred", "auth", "jwt", "bearer", "cookie",
+    "signature", "login", "mnemonic",
     "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe",
     "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat", "psk", "samlresponse", "community", "phrase",
-    "verifier",
+    "verifier", "seed", "pepper", "privkey",
 )  # fmt: skip
 """Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
-SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "codes?", "pat", "pa_token")
+SHORT_ANCHORS = ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "codes?", "pat", "pa_token", "puk")
 """These count only as a whole word."""
 
 ANCHOR = rf"(?:{'|'.join(ANCHORS)}|(?:\b|_)(?:{'|'.join(SHORT_ANCHORS)})\b|[a-z]pw\b)"
@@ -197,7 +197,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _PASSWORD = _words("password passwd passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword")
-_SHORT_PASSWORD = _words("pass pw pwd psw")
+_SHORT_PASSWORD = _words("pass pw pwd psw pword")
 _NOT_PASS = _words("bypass compass surpass trespass overpass underpass encompass pypass multipass")
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")
 _TOKEN_ENDINGS = ("token", "jwt", "bearer", "pat")
@@ -211,7 +211,9 @@ _SECRET_KEYS = _words(
     "service license app application client consumer storage admin root deploy hmac aes des rsa ecdsa jwt session "
     "webhook subscription cipher crypt crypto token user integration ingest ingestion write project developer "
     "rapidapi recaptcha captcha server vapid fernet oauth bot unseal recovery backup install activation passwd "
-    "password vault wallet authentication digest"
+    "password vault wallet authentication digest preshared psk wifi wlan wep wpa network nwk tacacs radius priv tsig "
+    "rndc ntp bgp ospf eigrp isis hsrp vrrp md5 merchant terminal transaction tran dkim dnssec pass unlock bitlocker "
+    "gossip transport pgp gpg otp totp mfa cookie sas sip"
 )
 _HARMLESS_KEYS = _words(
     "public pub foreign partition sort cache bucket hash range group message msg object map "
@@ -231,9 +233,12 @@ _NEUTRAL = _words(
     "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev "
     "development staging stage test testing qa uat old new prev previous current next primary secondary main live raw "
     "env var base hex here local global internal external real actual override input param arg opt option ro rw read "
-    "write admin root user app"
+    "write admin root user app material pem"
 )
 """Words after the decisive one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
+
+_PREPOSITIONS = _words("for of do da de del della dello des du der von fuer van voor para pour till til dla")
+"""After one of these a name says for what the secret is: TOKEN_FOR_CI, senha_do_banco."""
 
 _ABOUT = _words(
     "id ids name names ref refs reference file filename path dir directory url uri endpoint type kind length len size "
@@ -303,6 +308,27 @@ class _ParsedName(NamedTuple):
     names_provider: bool
 
 
+_ANY_PREFIX: frozenset[str] = frozenset()
+_JOINED: dict[str, frozenset[str]] = {
+    "community": _ANY_PREFIX, "pword": _ANY_PREFIX, "pswd": _ANY_PREFIX, "pwd": _ANY_PREFIX, "pw": _ANY_PREFIX,
+    "tok": _words("auth api access secret session user bearer refresh id"),
+    "key": _SECRET_KEYS - _words("s user app sign"),
+    "auth": _words("basic http master redis rediscli proxy sasl smtp"),
+    "hash": _PASSWORD | _SHORT_PASSWORD,
+    "digest": _PASSWORD | _SHORT_PASSWORD,
+    "seed": _words("totp otp mfa wallet master secret hd"),
+}  # fmt: skip
+"""Endings that are written without a border (`dbpw`, `wifikey`), with the words that may stand in front of them."""
+
+
+def _separated(word: str) -> list[str]:
+    for ending, prefixes in _JOINED.items():
+        prefix = word.removesuffix(ending)
+        if len(prefix) > 1 and prefix != word and (prefix in prefixes or prefixes is _ANY_PREFIX):
+            return [prefix, ending]
+    return [word]
+
+
 _HARMLESS = Name("", Demand.RANDOM)
 """Returned by a rule when the value is not a secret. None leaves the decision to the next rule."""
 
@@ -324,6 +350,7 @@ def _parsed(name: bytes) -> _ParsedName | None:
     if len(lowered) > 128 or not lowered:
         return None
     words = [word for word in words_of(name) if not word.isdigit()]
+    words = words[: next((at for at, word in enumerate(words) if at and word in _PREPOSITIONS), None)]
     while len(words) > 1 and words[-1] in _NEUTRAL and words[-1] not in _SHORT_PASSWORD:
         words.pop()
     if not words:
@@ -331,6 +358,9 @@ def _parsed(name: bytes) -> _ParsedName | None:
     names_provider = any(word in _PROVIDERS for word in words) or "sumo" in words
     if words[-1] in ("s", "es") and len(words) > 1:
         words.pop()
+    words[-1:] = _separated(words[-1])
+    if words[-1] in ("tok", "tkn") and len(words) > 1:
+        words[-1] = "token"
     return _ParsedName(lowered, words, words[-1], words[-2] if len(words) > 1 else "", names_provider)
 
 
@@ -349,6 +379,16 @@ def _password_rule(name: _ParsedName) -> Name | None:
 def _hash_rule(name: _ParsedName) -> Name | None:
     if name.last in ("hash", "hashed", "digest") and (name.before in _PASSWORD or name.before in _SHORT_PASSWORD):
         return Name("password", Demand.RANDOM)
+    return None
+
+
+def _shared_rule(name: _ParsedName) -> Name | None:
+    """Keys that people choose as they choose passwords."""
+    is_shared = name.last in ("key", "secret") and (
+        name.before in ("psk", "preshared", "wifi", "wlan", "wpa", "wep") or name.words[-3:-1] == ["pre", "shared"]
+    )
+    if is_shared or name.last in ("psk", "presharedkey") or name.lowered.endswith(b"authtok"):
+        return Name("password" if name.last == "token" else "key", Demand.ANY)
     return None
 
 
@@ -395,25 +435,36 @@ def _key_rule(name: _ParsedName) -> Name | None:
 def _login_rule(name: _ParsedName) -> Name | None:
     if name.last == "authorization" or (name.last == "auth" and name.lowered in (b"proxy-auth", b"x-auth")):
         return Name("authorization", Demand.LIKELY)
+    if name.last in ("auth", "cookie") and name.before in _DECISIVE_LOGINS:
+        return Name("credential", Demand.LIKELY)
     if name.last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
         return Name("credential" if name.last != "cookie" else "cookie", Demand.RANDOM)
-    if name.last in ("pin", "otp", "totp", "cvv", "cvc", "mnemonic"):
-        return Name(name.last if name.last != "cvc" else "cvv", Demand.ANY)
+    if name.last in ("pin", "otp", "totp", "cvv", "cvc", "puk", "mnemonic"):
+        return Name({"cvc": "cvv", "puk": "pin"}.get(name.last, name.last), Demand.ANY)
     if name.last in ("phrase", "seedphrase"):
         is_seed = name.last == "seedphrase" or name.before in ("seed", "recovery", "backup", "secret", "mnemonic")
         return Name("mnemonic", Demand.ANY) if is_seed else _HARMLESS
     if name.last in ("code", "codes") and name.before in _ONE_TIME:
         return Name("otp", Demand.ANY)
-    if name.last == "psk":
-        return Name("key", Demand.ANY)
     if name.last == "salt" and name.before in ("auth", "in", "nonce", "secret", "secure", "session"):
         return Name("key", Demand.LIKELY)
+    if name.last == "salt" and (name.before in _PASSWORD or name.before in _SHORT_PASSWORD):
+        return Name("key", Demand.RANDOM)
+    if name.last in ("seed", "pepper"):
+        is_named = name.before in _JOINED["seed"] or (name.last == "pepper" and bool(name.before))
+        return Name("secret", Demand.LIKELY if is_named else Demand.KEY) if is_named or name.last == "pepper" else None
+    if name.last == "community" and name.before in _COMMUNITIES:
+        return Name("password", Demand.ANY)
     if name.last in ("community", "verifier", "samlresponse") or name.lowered.endswith(b"samlresponse"):
         return Name("secret", Demand.RANDOM)
     return None
 
 
-_ONE_TIME = _words("verification recovery backup security login otp mfa fa time confirmation access sms pairing reset")
+_DECISIVE_LOGINS = _words("redis rediscli master sasl smtp erlang")
+_COMMUNITIES = _words("snmp ro rw trap read write readonly readwrite")
+_ONE_TIME = _words(
+    "verification recovery backup security login otp mfa fa time confirmation access sms pairing reset puk"
+)
 
 
 def _query_rule(name: _ParsedName) -> Name | None:
@@ -429,8 +480,10 @@ def _query_rule(name: _ParsedName) -> Name | None:
         if name.lowered in (b"code", b"auth_code", b"authorization_code"):
             return Name("code", Demand.RANDOM, in_query_only=True)
         return _HARMLESS
-    if name.lowered in (b"sessionid", b"jsessionid", b"phpsessid", b"sid", b"connect.sid"):
+    if name.lowered in (b"sessionid", b"sid"):
         return Name("cookie", Demand.RANDOM, in_query_only=True)
+    if name.lowered in (b"jsessionid", b"phpsessid", b"connect.sid", b"asp.net_sessionid", b"aspsessionid"):
+        return Name("session", Demand.RANDOM)
     return None
 
 
@@ -460,6 +513,7 @@ def _any_word_rule(name: _ParsedName) -> Name | None:
 _RULES = (
     _password_rule,
     _hash_rule,
+    _shared_rule,
     _secret_rule,
     _token_rule,
     _key_rule,
@@ -485,12 +539,13 @@ _PLACEHOLDER_FORMS = (
     r"|my[-_ ]?(?:password|secret|token|api[-_]?key|key)|(?:some|the|a)[-_ ](?:password|secret|token|key)|example.*"
     r"|placeholder.*|dummy.*"
     r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
-    r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+"
+    r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+|aws4-hmac-sha256"
     r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit"
     r"|mot de passe|contrase\xc3\xb1a|passwor[td]|kennwort|senha|wachtwoord|l\xc3\xb6senord|has\xc5\x82o|parola"
     r"|(?:secret|secure|masked|protected|my|db|new|old|current|confirm|user)?_?(?:str|string|text|passwords?|passwd|tokens?|secrets?)"
     r"|(?:option(?:al)?|secret|box|arc|maybe|list|vec|array)<.*"
     r"|not[-_ ]\w+.*)"
+    r"|(?:required|nullable|sometimes|string|min|max|confirmed|hashed)(?::[\w,.]+)?(?:\|[a-z_]+(?::[\w,.]+)?)+"
     r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
     r"(?::|://).*"
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
@@ -514,14 +569,25 @@ _UUID = compiled(_UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
 _LEET = compiled(r"[A-Za-z]\d[a-z]{2,}")
 """A digit in the middle of a word: M3adow."""
+_COINED = compiled(
+    r"(?:[A-Za-z][a-z]+[A-Za-z]*|[a-z]{2,}[A-Z][A-Za-z]*|\d{2,})(?:[\-_.!+#@ ]?(?:[A-Z][a-z]{2,}|[a-z]{3,}|\d+)){1,6}"
+)
+"""Words with a capital letter, a sign and a number among them: Marzipan-Trout-81."""
 _TECHNICAL = compiled(
-    r"oauth2|auth0|utf\d|base\d|ipv\d|sha\d|md5|http2|log4|web3|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
+    r"oauth2|auth0|utf-?\d|base\d|ipv\d|sha-?\d|aes-?\d|rsa-?\d|tls-?\d|md5|http2|log4|web3|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
     ignore_case=True,
 )
 _IDENTIFYING_FORM = (
     r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
 )
+_ALGORITHM_FORM = (
+    r"(?i:(?:tls|ssl|ecdhe?|ecdsa|eddsa|dhe?|rsa|aes|chacha|poly|x|ed|curve|sha|hmac|gcm|cbc|ctr|hkdf|pbkdf2|bcrypt|scrypt"
+    r"|argon2id?|md5|nistp|secp|kyber|mlkem|diffie|hellman|group|wpa|psk|ccmp|tkip|modp|utf)"
+    r"(?:v?\d{1,5}(?:[kr]\d)?)?(?:[\-_/+@.]|\b))+(?-i:\d{0,5})"
+)
+"""Names of ciphers and protocols: ECDHE-RSA-AES256-GCM-SHA384."""
+_IDENTIFYING_FORM += f"|{_ALGORITHM_FORM}"
 _IDENTIFIES = compiled(_IDENTIFYING_FORM)
 _NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -555,9 +621,30 @@ def is_sentence(value: bytes) -> bool:
 @remembered
 def names_something(value: bytes, name: Name) -> bool:
     """Whether a value looks like the name, host, version or address of something rather than like a secret."""
-    if name.kind in ("password", "passphrase") and value.lower() != value and not _IDENTIFIES.is_all_of(value):
-        return _WORDY.is_all_of(value)
+    if name.kind in ("password", "passphrase") and not _IDENTIFIES.is_all_of(value):
+        if is_coined(value):
+            return False
+        if value.lower() != value:
+            return _WORDY.is_all_of(value)
     return any(form.is_all_of(value) for form in (_IDENTIFIES, _NAME_LIKE, _WORDY, _UUID))
+
+
+@remembered
+def is_coined(value: bytes, *, capital: bool = False) -> bool:
+    """Whether a value looks as people make passwords: words with a digit among their letters, or with a sign, a capital
+    letter and a number. `capital`: it must have a capital letter in any case."""
+    if _TECHNICAL.search(value) or (capital and value.lower() == value):
+        return False
+    if _LEET.search(value):
+        return len(value) >= 8
+    return (
+        len(value) >= 10
+        and value.lower() != value
+        and value.upper() != value
+        and not value.isalnum()
+        and any(48 <= char <= 57 for char in value)
+        and _COINED.is_all_of(value)
+    )
 
 
 @remembered
@@ -590,6 +677,20 @@ def is_random(value: bytes) -> bool:
     if digits == 0:
         return size >= 24 and variety(head) >= 14 and not is_identifier(head)
     return digits > 1 or (head.lower() != head and head.upper() != head)
+
+
+_PLAIN_WORD = compiled(r"[A-Za-z]{5,}")
+
+
+def is_dense(value: bytes) -> bool:
+    """Whether a value is generated from letters, digits and many signs, perhaps with blanks among them."""
+    signs = value.translate(None, DIGITS + LETTERS + b" ")
+    return (
+        len(value) >= 16
+        and variety(signs) >= 5
+        and any(48 <= char <= 57 for char in value)
+        and (_PLAIN_WORD.search(value) is None)
+    )
 
 
 @remembered
@@ -638,6 +739,11 @@ def _meets(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
     return _is_likely_secret(value, quoted=quoted, kind=kind)
 
 
+def is_compound(name: bytes) -> bool:
+    """Whether a name is written as programs write it: storePassword, db_password. Sentences have no such words."""
+    return b"_" in name or b"." in name.strip(b".") or (not name.isupper() and name[1:].lower() != name[1:])
+
+
 def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
     size = len(value)
     if size < 6 or b"://" in value or (value.count(b".") > 1 and all(map(is_identifier, value.split(b".")))):
@@ -645,7 +751,9 @@ def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
     if value.isdigit():
         return size >= 14
     if kind == "password":  # A bare `pass` or `pwd`: a word or a path is not a password.
-        return quoted or not (value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value))
+        is_word = value.isalpha() or b"/" in value[:1] or _NAME_LIKE.is_all_of(value)
+        is_word = is_word or (b"/" in value and _WORDY.is_all_of(value))
+        return quoted or not is_word or is_coined(value)
     if _NAME_LIKE.is_all_of(value) and (size < 40 or not any(48 <= char <= 57 for char in value)):
         # registry-credentials-7xk2p is a name; 5cb4a5f0-… is not.
         return _UUID.is_all_of(value) or (
@@ -657,8 +765,12 @@ def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
         return (quoted and kind == "secret") or (size >= 12 and not _WORDY.is_all_of(value))
     if kind == "secret":
         return not _IDENTIFIES.is_all_of(value)
+    if quoted and is_dense(value):
+        return True
     if b" " in value and not value.startswith((b"FlyV1 ", b"Bearer ", b"Basic ", b"Token ")):
         return False
     if _IDENTIFIES.is_all_of(value):
         return size >= 20 and is_random(value.replace(b".", b""))
+    if size >= 12 and is_coined(value, capital=True):
+        return True
     return size >= 8 and not (_WORDY.is_all_of(value) and (size < 16 or not any(48 <= char <= 57 for char in value)))

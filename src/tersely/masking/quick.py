@@ -20,11 +20,15 @@ _NAMES = (
     "pw_", "basic", "digest", "rabbitmq", "htpasswd", "private", "redis", "mysql", "sql", "ldap", "ftp", "zip", "7z",
     "rar", "mongo", "curl", "wget", "openssl", "docker", "podman", "helm", "kubectl", "license", "serial", "recovery",
     "backup", "invite", "reset", "magic", "verify", "confirm", "activate", "one-time", "onetime",
+    "tok", "tkn", "pword", "seed", "pepper",
+    "privkey", "sequelize", "createuser", "create_user", "imap_open", "_bind", "eap", "xauth", "com2sec", "ntlm",
+    "ppk", "wifi:",
+    "enroll", "unlock", "config ", "config\t",
 )  # fmt: skip
 """Parts of words next to which a secret may stand, all that the rules look for and more."""
 
 _WORDS = frozenset(
-    ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "codes", "pat", "user", "pa", "pass")
+    ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "codes", "pat", "user", "pa", "pass", "puk")
 )
 _PROGRAMS = frozenset((
     "7z", "7za", "acr", "adduser", "argocd", "aws", "az", "bcp", "buildah", "cadaver", "cf", "clickhouse",
@@ -41,13 +45,13 @@ _FOREIGN = (
     "adgangskode", "schluessel", "chave", "chiave", "clave", "cle_", "codice", "contrasen", "contrasinal",
     "geheim", "geslo", "gizli", "haslo", "heslo", "jelszo", "sandi", "kennwort", "kodeord", "losenord", "lozinka",
     "khau", "mdp", "palavra", "parol", "parool", "salasana", "segredo", "senha", "sifre", "slaptazodis", "code",
-    "wachtwoord",
+    "wachtwoord", "nyckel", "sleutel", "klucz", "anahtar", "hemlighet",
 )  # fmt: skip
 """Parts of words for passwords in other languages."""
 
 _NOTES = ("shortened", "cut", "earlier", "structured", "a picture", "the summary", "…", "...")
 _SIGNS = ("@", "://", "\\", "&#", "r_", "jdbc")
-_OPTIONS = tuple(f" -{letter}" for letter in "pPawuNbBSUAXckK")
+_OPTIONS = tuple(f" -{letter}" for letter in "pPawWuNbBSUAXckK")
 _HARMLESS = ("passed ", "passed,", "passed\n", "passing\n", "tests pass\n")
 _BESIDE_ASCII = frozenset("│├└┌┐┘┤┬┴┼─━═║╔╗╚╝✓✗✔✘•·…–—’‘“”→←↑↓×±°§©")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
-from tersely.masking.assignments import SPACED, assignments, is_mixed, spaced, worth_masking
+from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, mentioned, said_first
+from tersely.masking.assignments import SPACED, assignments, cookies, is_mixed, spaced, worth_masking
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
@@ -213,7 +213,7 @@ def _token(text: bytes, start: int, prefix: bytes, table: TokenTable) -> SecretS
 _URL = compiled(
     r"""(?:jdbc:oracle:\w+:[^\s/@:]{1,64}/()|://([^\s/:@"'<>\\,]*):)((?:[^\s/@"'<>\\]+@)+|\d{0,5}[^\d\s/@:"'<>\\][^\s@"'<>\\]*@)""",
 )
-_URL_USER = compiled(r"""://([^\s/:@"'<>\\,?]{20,})(?::(?:x-oauth-basic)?)?@""")
+_URL_USER = compiled(r"""://([^\s/:@"'<>\\,?]{12,})(?::(?:x-oauth-basic)?)?@""")
 _HEX_USER = compiled(r"[0-9a-f]{8,}")
 
 
@@ -232,14 +232,17 @@ def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if user[1] - user[0] >= 8 and _HEX_USER.is_all_of(text, *user):
             yield SecretSpan(*user, "url_user")  # A hexadecimal user name is the other half of a key pair.
     for _, (start, end) in _URL_USER.every(text):
-        if is_random(text[start : min(end, start + LOOK)]):
+        user_name = text[start : min(end, start + LOOK)]
+        if is_random(user_name) and (len(user_name) >= 20 or user_name.lower() != user_name):
             yield SecretSpan(start, end, "url_user")
 
 
 _DSN = compiled(
     r"""(?:^|[\s"'=(\[,>`])[\w.\-$]{1,64}:([^\s:@/"'<>(){}]+)@(tcp|udp|unix|/|[A-Za-z0-9][\w.\-]*(?::\d{2,5}|\.[a-z]{2,12}))"""
-    r"""|(?m:^)(?:[\w.\-]+|\*):(?:\d{2,5}|\*):(?:[\w.\-]+|\*):(?:[\w.\-]+|\*):(\S+)[ \t\r]*(?m:$)""",
+    r"""|(?m:^)(?:[\w.\-]+|\*):(?:\d{2,5}|\*):(?:[\w.\-]+|\*):(?:[\w.\-]+|\*):(\S+)[ \t\r]*(?m:$)"""
+    r"""|\]:\d{2,5}[ \t]+[\w.@\-]+:(\S{6,})""",
 )
+_PGPASS_PORT = compiled(r"[^:\n]+:(?:5432|5433|6432|\*):")
 _MAILBOX = compiled(r"""[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+:([^\s:/@"'<>,;|]{6,})(?:[\s"'<>,;|]|$)""")
 _FILE_NAME = compiled(r".*\.[A-Za-z]\w{0,4}")
 """`user:password@tcp(host)`, `user:password@host:5432` without a scheme, and lines of .pgpass."""
@@ -251,11 +254,12 @@ _SECRET_LINK = compiled(
 
 def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Credentials in addresses without a scheme, and links that log in whoever has them."""
-    for seen, (_, (start, end), host, line) in enumerate(_DSN.every(text)):
+    for seen, (whole, (start, end), host, line, relay) in enumerate(_DSN.every(text)):
         if seen % 256 == 0:
             clock.check()
         is_sure = host[0] >= 0 and text[host[0] : host[1]] in (b"tcp", b"udp", b"unix")
-        start, end = (start, end) if start >= 0 else line
+        is_sure = is_sure or (line[0] >= 0 and _PGPASS_PORT.match(text, whole[0], line[0]) is not None)
+        start, end = next(place for place in ((start, end), line, relay) if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
         if is_placeholder(value) or len(value) < 3:
             continue
@@ -303,6 +307,11 @@ _FLAG = compiled(
 _WORD = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&]+))"""
 
 
+_INNER_WORD = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&()`]+))"""
+"""A word inside of a command in brackets."""
+_NO_FLAG = r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"'|;&()\-][^\s"'|;&()]*))"""
+
+
 def _line(programs: str, option: str) -> str:
     """Pattern of a command line: one of the programs, anything on the same line, then the option with its value.
 
@@ -328,6 +337,12 @@ _COMMAND_SOURCES = (
     _line("ssh-keygen", r"-[NP][ \t]+"),
     _line("7z|7za|rar|unrar", "-p"),
     _line("htpasswd", r"-[a-zA-Z]*b[a-zA-Z]*[ \t]+\S+[ \t]+\S+[ \t]+"),
+    # Users of Redis and games; a value that a flag reads from a command.
+    r"(?m:^)[ \t]*(?i:acl[ \t]+setuser|user)[ \t]+\S+[ \t](?:[^\n]*?[ \t])?[>#]([^\s>#]{4,})",
+    r"\+login[ \t]+\S+[ \t]+([^\s+][^\s]*)",
+    rf"-[\w\-]*(?:pass|pwd|secret|token|key)[\w\-]*[ \t=]+(?:<\(|\$\(|`)[ \t]*"
+    rf"(?:echo|printf)[ \t]+(?:-n[ \t]+)?{_INNER_WORD}",
+    r"\bWIFI:[^\n]*?[:;]P:((?:[^;\\\n]|\\.)+);",
     _line("rabbitmqctl|rabbitmq-admin", r"(?:add_user|change_password|authenticate_user)[ \t]+\S+[ \t]+"),
     _line("mosquitto_pub|mosquitto_sub|mosquitto_rr", r"-P[ \t]*"),
     _line(
@@ -337,7 +352,7 @@ _COMMAND_SOURCES = (
     _line("gh", r"secret[ \t]+set[ \t][^\n|;]*?(?:--body|-b)[= \t]+"),
     _line("rdesktop|psexec|psexec64|paexec|winexe|crackmapexec|evil-winrm|cadaver", r"-p[ \t]+"),
     _line("plink|pscp|psftp|putty|kitty", r"-pw[ \t]+"),
-    _line("xfreerdp|wfreerdp|mstsc|runas|schtasks|wmic", r"/(?:p|rp|password):"),
+    _line("xfreerdp|wfreerdp|mstsc|runas|schtasks|wmic|cmdkey", r"/(?:p|rp|pass|password)[: \t][ \t]*"),
     _line("useradd|usermod|adduser|dscl|luseradd", r"(?:-p|--password)[ \t]+"),
     _line("wpa_passphrase", r"[\w.\-]+[ \t]+"),
     _line("net1?", r"user[ \t]+[\w.\-]+[ \t]+"),
@@ -356,17 +371,20 @@ _COMMAND_SOURCES = (
     _line("snmp\\w+", r"-X[ \t]*"),
     _line("snmp\\w+", r"-c[ \t]*"),
     r"\b(?:sqlplus|expdp|impdp|sqlldr|rman)\b[^\n|;]*?[ \t][\w$#]+/([^\s@/]+)@",
-    r"""(?i:\bConvertTo-SecureString[ \t]+(?:-String[ \t]+)?|\bpassword-command[ \t=]+["']?echo[ \t]+)""" + _WORD,
+    r"""(?i:\bConvertTo-SecureString[ \t]+(?:-(?:AsPlainText|Force|String)[ \t]+)*)""" + _NO_FLAG,
+    r"""(?i:\bpassword-command[ \t=]+["']?echo[ \t]+)""" + _WORD,
     r"""\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]+)\\r\"""",
-    _line("smbclient|mount\\.cifs|rpcclient", r"""-U[ \t]+["']?[^\s%'"]+%"""),
+    rf"""[ \t]-U[ \t]*["']?[A-Za-z][\w.\\\-]*%{_WORD}""",
     _line("openssl", r"-(?:passin|passout|password|pass)[ \t]+pass:"),
     _line("vault", r"login[ \t]+"),
     _line("mc", r"(?:alias[ \t]+set|config[ \t]+host[ \t]+add)[ \t]+\S+[ \t]+\S+[ \t]+\S+[ \t]+"),
     _line("aws", r"configure[ \t]+set[ \t]+\S*(?:secret|token)\S*[ \t]+"),
     _line("kubectl|oc", r"""--from-literal[= ]["']?[\w.\-]+="""),
     (
-        rf"\becho[ \t]+(?:-n[ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+-S|su\b|passwd|chpasswd|(?:docker|podman|helm)[ "
-        r"\t][^\n|;]*login)"
+        rf"\b(?:echo|printf)[ \t]+(?:-[ne]+[ \t]+|[\"']%s(?:\\n)?[\"'][ \t]+)?{_WORD}[ \t]*\|[ \t]*(?:sudo[ \t]+)?"
+        r"(?:-S|su\b|passwd|chpasswd|smbpasswd|kinit|cryptsetup|gpg2?\b[^\n|;]*passphrase|ssh-add"
+        r"|sudo|doas|vault[ \t]+login"
+        r"|[\w.\-]+[ \t][^\n|;]*(?:login\b|-stdin\b|--?pass[\w\-]*|[ \t]-S\b|/dev/stdin))"
     ),
     (
         r"\b(?:requirepass|masterauth|sasl_passwd|bindpw|rootpw|enable (?:secret|password)(?: \d)?"
@@ -380,6 +398,11 @@ _COMMAND_SOURCES = (
         r"(?i:\bidentified[ \t]+(?:with[ \t]+\S+[ \t]+)?by(?:[ \t]+password)?|\bpassword|\bset[ "
         r"\t]+password[^\n=]{0,80}=)[ \t]+'([^'\n]+)'|(?i:\bidentified[ \t]+by)[ \t]+\"([^\"\n]+)\""
     ),
+    # createUser of snmpd, its communities, and the secrets of strongSwan.
+    rf"(?i:\bcreateuser[ \t][^\n]*?[ \t](?:md5|sha[\w\-]*))[ \t]+{_WORD}",
+    rf"(?i:\bcreateuser[ \t][^\n]*?[ \t](?:aes|des)[\w\-]*)[ \t]+{_WORD}",
+    r""":[ \t]*(?:PSK|EAP|XAUTH|NTLM|PPK)[ \t]+(?:"([^"\n]+)"|'([^'\n]+)'|(0[sx]\S+))""",
+    r"(?m:^)[ \t]*(?:r[ow]community6?|trapcommunity|com2sec6?(?:[ \t]+-\S+[ \t]+\S+)?[ \t]+\S+[ \t]+\S+)[ \t]+" + _WORD,
 )
 """Command lines and settings without a separator; one of the groups is the secret."""
 
@@ -389,11 +412,47 @@ _LOGIN_SOURCE = (
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
 )
 """`curl -u user:password`, also over several lines."""
+_ABOUT_KEY = (
+    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|encrypted-(?:password|key)|cipher|irreversible-cipher|simple"
+    r"|plain(?:-?text)?|clear(?:-?text)?|text|enc|hash|hashed|bcrypt|scrypt|pbkdf2|level|local|remote|secure|unencrypted"
+    r"|nt-encrypted|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id[ \t]+\d+|\d{1,3})[ \t]+)"
+)
+_COOKIE_SOURCE = r"""\b(?:curl|wget|http|https|xh)[ \t][^\n|;]*?[ \t](?:-b|--cookie)[ \t=]+["']?([^"'\s=]+=[^"'\n]+)"""
+_LOOSE_SOURCES = (
+    # A user and a password as options of any program, in any order.
+    rf"[ \t]-u[ \t=]?[^\s\-][^\n|;]*?[ \t]-[pPwW][ \t]*{_WORD}",
+    rf"[ \t]-[pPwW][ \t]*{_WORD}[^\n|;]*?[ \t]-u[ \t=]?[^\s\-]",
+    # What a program that logs in or stores a login has as its last word: `cargo login …`, `poetry config http-basic.…`.
+    rf"\b[\w\-]+[ \t]+(?:[\w\-]+[ \t]+)?(?:login|auth|"
+    rf"authenticate|add-authtoken|authtoken|activate|enroll|unlock)[ \t]+"
+    rf"(?:--?\S+[ \t]+)*{_NO_FLAG}[ \t\r]*(?m:$)",
+    rf"\bconfig[ \t]+(?:set[ \t]+|--?\S+[ \t]+)*\S*(?:basic|auth|cred|token|pass)\S*[ \t]+(?:\S+[ \t]+)?{_NO_FLAG}",
+    r"\bconfig[ \t]+(?:set[ \t]+|--?\S+[ \t]+)*\S+\.\S+[ \t]+[\w.@\-]+:([^\s/@]{6,})",
+    r"""\bLOGIN[ \t]+"?[\w.@\-]+"?[ \t]+"?([^\s"]{6,})""",
+    rf"<<<[ \t]*{_WORD}",
+    # A generated word after any option.
+    r"[ \t]-[A-Za-z][ \t]+([A-Za-z0-9+=_]{24,})(?:[ \t\r]|(?m:$))",
+)
+"""Command lines of unknown programs: the value must look like a secret, too."""
+_DEVICE = compiled(
+    r"(?m:^)[ \t]*(?:set|add|edit|config|username|user|tunnel|crypto|ip|ipv6"
+    r"|router|neighbor|snmp-server|snmp|radius|tacacs"
+    r"|aaa|ntp|enable|wlan|wireless|interface|vpn|ike|ipsec|ikev[12]|isakmp|ppp|pppoe|l2tp|bgp|ospf|key|authentication"
+    r"|server|peer|access|login|account|local-user|super|/[a-z\-]+)\b[^\n\"'=:]*?"
+    r"\b(?:pre-?shared-?(?:key|secret)|psk|"
+    r"(?:[\w\-]*-)?(?:password|passwd|passphrase|secret|community)|key-string)[ \t]+"
+    rf"{_ABOUT_KEY}*{_WORD}[ \t]*(?:[a-z\d\-][\w\-./:]*[ \t]*)*(?m:$)",
+    ignore_case=True,
+)
+_SETTING = compiled(r"[a-z]+(?:-[a-z]+)*|\d{1,5}|[a-z\-]+\d?:?")
+"""What follows a name in a setting about passwords: `password minimum-length`."""
+"""A setting of a network device: the value follows its name after a space, and settings may follow it."""
+_COOKIE_ARGUMENT, _LOOSE = compiled(_COOKIE_SOURCE), tuple(map(compiled, _LOOSE_SOURCES))
 _LOGIN = compiled(_LOGIN_SOURCE)
 _COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
 
 
-_ANY_COMMAND = compiled("|".join((*_COMMAND_SOURCES, _LOGIN_SOURCE)))
+_ANY_COMMAND = any_of((*_COMMANDS, _LOGIN, _COOKIE_ARGUMENT, *_LOOSE))
 
 
 def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -413,31 +472,35 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if not (value.isalpha() and value.islower()) and worth_masking(value, name, quoted=False):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
-    if _ANY_COMMAND.search(text) is None:
+    lines = NameWindows(text, _ANY_COMMAND)
+    if not lines:
         return
-    for places in _LOGIN.every(text):
+    for places in lines.every(_LOGIN):
         place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
         user, colon, password = text[place[0] : min(place[1], place[0] + LOOK)].partition(b":")
         password = password.strip(b"\"'")
         if colon and password != user and not is_placeholder(password or user):
             yield SecretSpan(*place, "command_password")
+    for _, place in lines.every(_COOKIE_ARGUMENT):
+        yield from cookies(text, *place)
+    for places in (places for loose in _LOOSE for places in lines.every(loose)):
+        place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
+        value = text[place[0] : min(place[1], place[0] + LOOK)]
+        if _looks_secret(value) and not _HEX_KEY.is_all_of(value):
+            yield SecretSpan(*place, "command_password")
     for command in _COMMANDS:
         clock.check()
-        for places in command.every(text):
+        for places in lines.every(command):
             place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
             value = text[place[0] : min(place[1], place[0] + LOOK)]
             if len(value) >= 4 and not is_placeholder(value):
                 yield SecretSpan(*place, "command_password")
 
 
-_ABOUT_KEY = (
-    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|cipher|irreversible-cipher|simple|plain(?:-?text)?|clear|text"
-    r"|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id|\d{1,3})[ \t]+)"
-)
 _CREDENTIAL_SOURCES = (
     # Settings of network devices: between the name and the key stand its number, its form and its algorithm.
     r"(?:key|psk|password|passwd|secret|passphrase|community|key-string|auth|authentication|priv|privacy)[ \t]+"
-    rf"""{_ABOUT_KEY}{{1,5}}["']?([^\s"';,]{{6,}})""",
+    rf"""{_ABOUT_KEY}+["']?([^\s"';,]{{6,}})""",
     # PASSWORD(…) on mainframes.
     r"""\b(?-i:[A-Z]*PASSWORD|[A-Z]*PASSWD|[A-Z]*PASS|PWD|PASSPHRASE|PHRASE|[A-Z]*SECRET)\('?([^\s()'"]{4,})'?\)""",
     # A value in front of its name: setObject:@"…" forKey:@"password".
@@ -453,7 +516,8 @@ _CREDENTIAL_SOURCES = (
     r"|##vso\[task\.setvariable [^\]\n]*issecret=true[^\]\n]*\](\S{4,})",
 )
 _CALL = compiled(
-    r"""\b(?:(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password)\w*|connect\w*|mysqli|pdo|begin)["']?[ \t]*=?"""
+    r"""\b(?:(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password|connect|sequelize|create_?user|_bind|imap_open)\w*|mysqli"""
+    r"""|pdo|begin)["']?[ \t]*=?"""
     r"""[ \t]*\(|(?:sp_addlogin|sp_password)[ \t]+)((?:[^()"'\n]*["'][^"'\n]*["']){2,6})""",
     ignore_case=True,
 )
@@ -462,7 +526,10 @@ _ARGUMENT = compiled(r"""["']([^"'\n]*)["']""")
 _CREDENTIAL = compiled("|".join(_CREDENTIAL_SOURCES), ignore_case=True)
 _CREDENTIAL_BOUNDS = any_of((_CREDENTIAL,))
 _LOGIN_LINE = compiled(r"""(?m)^[ \t\-]*["']?[a-z_][\w\-]*:([^\s:"']{4,})["']?[ \t\r]*$""")
-_PAIR = compiled(r"""(?:^|[\s:("'])[A-Za-z][\w.@\-]{1,40}[ \t]+/[ \t]+([^\s"'<>(){}\[\],;/:]{8,})""")
+_PAIR = compiled(
+    r"""(?:^|[\s:("'`*])[A-Za-z][\w.@\-]{1,40}["'`*]*[ \t]+/[ \t]+["'`*]*([^\s"'`<>(){}\[\],;/:*]{8,})"""
+    r"""|[(\[]["'][\w.@\-]{2,40}["'],[ \t]*["']([^\s"',]{8,})["'][)\]]"""
+)
 _PAIR_CUE = compiled(
     r"log[io]n|account|cred|admin|root|pass|\bpw\b|access|sign.?in|\bssh|\bvpn|wi-?fi", ignore_case=True
 )
@@ -486,6 +553,12 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if _looks_secret(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "credential")
+    for places in name_windows(text, clock).every(_DEVICE):
+        clock.check()
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        value = text[start : min(end, start + LOOK)]
+        if len(value) >= 6 and not is_placeholder(value) and not _SETTING.is_all_of(value):
+            yield SecretSpan(start, end, "credential")
     for _, (start, end) in near.every(_CALL):
         clock.check()
         first, *others = [place for _, place in _ARGUMENT.every(text, start, end)]
@@ -504,9 +577,11 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             if not is_placeholder(text[start : min(end, start + LOOK)]):
                 yield SecretSpan(start, end, "password")
         at = following
-    for _, (start, end) in _PAIR.every(text) if b" / " in text else ():
+    for places in _PAIR.every(text) if b" / " in text or name_windows(text, clock) else ():
+        start, end = next(place for place in places[1:] if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
-        is_said = bool(_SECRET_SIGNS & set(value)) or _PAIR_CUE.search(text, max(0, start - 80), start) is not None
+        around = max(0, start - 80), start if places[1][0] >= 0 else min(len(text), end + 40)
+        is_said = bool(places[1][0] >= 0 and _SECRET_SIGNS & set(value)) or _PAIR_CUE.search(text, *around) is not None
         if is_said and _looks_secret(value):
             yield SecretSpan(start, end, "credential")
 
@@ -873,7 +948,7 @@ GROUPS: dict[str, tuple[Finder, ...]] = {
     "headers": (headers,),
     "private_keys": (private_keys,),
     "commands": (commands, credentials),
-    "prose": (in_sentences, said_first),
+    "prose": (in_sentences, said_first, mentioned),
     "spaced": (spaced,),
 }
 """Finders by the name of their group, in this order. The group `encoded` decodes and searches again."""

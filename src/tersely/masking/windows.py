@@ -18,7 +18,9 @@ _STEP = 512
 _SENSITIVE = compiled(
     rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_"
     r"|\blogon\b|identified[ \t]+by|\bsetuser\b|::add-mask|\bsign_?in\b|\buser[ \t]+\S+[ \t]+using\b"
-    r"|\bconn(?:ect)?[ \t]+[\w$#]+/|\bconnect\w*\(|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set",
+    r"|\bconn(?:ect)?[ \t]+[\w$#]+/|connect\w*\(|\bsequelize\(|_bind\(|imap_open\(|\bcreate_?user[ \t(]|\bcom2sec"
+    r"|:[ \t]*(?:eap|xauth|ntlm|ppk)[ \t]"
+    r"|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set",
     ignore_case=True,
 )
 
