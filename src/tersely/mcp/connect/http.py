@@ -56,7 +56,9 @@ _TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
 _END_SECONDS = 0.2
 """How long the end of a stream is waited for, after its response was delivered."""
 
-_LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=32)
+_LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=32, keepalive_expiry=3.0)
+"""Common servers close a connection that was idle for 5 seconds. One that is closed while a request is on its way fails
+the call, so idle ones are given up before."""
 
 
 @cache
