@@ -1,5 +1,7 @@
 """A configuration of TARSy becomes one that `config check` accepts; what has no counterpart is named."""
 
+import os
+import re
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,16 @@ agent_chains:
       - name: look
         agents: [{name: security-agent, llm_provider: vertex}, {name: KubernetesAgent, max_iterations: 3}]
         synthesis: {agent: SynthesisAgent, llm_backend: google-native}
+  asks:
+    alert_types: [Asks]
+    sub_agents: [GeneralWorker]
+    stages:
+      - name: look
+        agents:
+          - name: KubernetesAgent
+            orchestrator: {max_concurrent_agents: 5, agent_timeout: 7m, max_budget: 900s}
+            sub_agents: [KubernetesAgent, {name: GeneralWorker, mcp_servers: [kubernetes-server], max_iterations: 5}]
+      - {name: close, agents: [{name: security-agent}]}
   twice: {alert_types: [Twice], stages: [{name: look, agents: [{name: security-agent}], replicas: 2}]}
 """
 PROVIDERS = """
@@ -86,6 +98,16 @@ def test_a_configuration_of_tarsy_is_translated_and_accepted(tmp_path: Path) -> 
     assert [agent.name for agent in many.agents] == ["security-agent", "KubernetesAgent"]
     assert (many.agents[0].llm_provider, many.synthesis.agent) == ("vertex", "SynthesisAgent")
     assert (twice.agent, twice.replicas) == ("security-agent", 2)
+    look, close = settings.chains["asks"].stages
+    boss, plain = settings.agents[look.agent or ""], settings.agents[close.agent or ""]
+    assert (look.agent, boss.mcp_servers, boss.budget.seconds) == (
+        "KubernetesAgent-orchestrator", ("kubernetes-server",), 900,
+    )  # fmt: skip
+    assert boss.sub_agents == ("KubernetesAgent-sub-agent", "GeneralWorker-sub-agent")
+    worker = settings.agents["GeneralWorker-sub-agent"]
+    assert (worker.mcp_servers, worker.max_iterations, worker.budget.seconds) == (("kubernetes-server",), 5, 420)
+    assert plain.sub_agents == ("GeneralWorker",) and plain.instructions == "Be careful.", "those of the chain"
+    assert not settings.agents["security-agent"].sub_agents
     assert settings.chains["kubernetes"].alert_types == ("kubernetes",), "built in, and the default type is its"
     assert settings.agents["security-agent"].instructions == "Be careful."
     assert settings.agents["KubernetesAgent"].mcp_servers == ("kubernetes-server",)
@@ -104,6 +126,7 @@ def test_a_configuration_of_tarsy_is_translated_and_accepted(tmp_path: Path) -> 
         "custom_headers.X-Session-ID: differs for each execution",
         "transport.session_cleanup_url: has no counterpart",
         "chains.one.scoring: has no counterpart",
+        "orchestrator.max_concurrent_agents: tasks that one answer hands out run at once",
         "defaults.memory: has no counterpart",
         "system.runbooks",
         "nothing uses them: unused",
@@ -135,3 +158,36 @@ def test_other_files_are_not_taken_for_it_and_other_shapes_are_refused() -> None
         assert not is_tarsy(yaml.safe_load(text))
     with pytest.raises(ConfigError, match=r"agents\.a is not a mapping"):
         import_tarsy({"agents": {"a": "x"}, "agent_chains": {}})
+
+
+KEYS = ("GOOGLE_API_KEY", "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "XAI_API_KEY")
+
+
+def _their_files() -> Path | None:
+    """TARSy's own files, in a clone that `TERSELY_TEST_TARSY` names; they are not copied here."""
+    named = os.environ.get("TERSELY_TEST_TARSY")
+    return Path(named) if named else None
+
+
+@pytest.mark.skipif(_their_files() is None, reason="TERSELY_TEST_TARSY names no clone of codeready-toolchain/tarsy")
+def test_the_public_example_files_are_translated_and_accepted(tmp_path: Path) -> None:
+    """Its four example files, and the configurations of its own tests, which use every key."""
+    clone = _their_files()
+    assert clone is not None
+    found = [*clone.glob("deploy/config/tarsy.yaml.*"), *clone.glob("test/e2e/testdata/configs/*/tarsy.yaml")]
+    assert len(found) > 20
+    refused = []
+    for number, file in enumerate(sorted(found)):
+        made = tmp_path / f"{number}.yaml"
+        done = CliRunner().invoke(main, ["config", "init", str(made), "--from", str(file)])
+        assert done.exit_code == 0, (file, done.output)
+        data: Any = yaml.safe_load(file.read_text())
+        providers = file.with_name(file.name.replace("tarsy.yaml", "llm-providers.yaml"))
+        imported = import_tarsy(data, yaml.safe_load(providers.read_text()) if providers.exists() else None)
+        environment = dict.fromkeys((*imported.variables, *KEYS), "http://x.invalid")
+        settings = Settings.load(environment, made)
+        assert settings.chains.keys() >= (data.get("agent_chains") or {}).keys(), file
+        asking = [agent for agent in settings.agents.values() if agent.sub_agents]
+        assert bool(asking) == ("sub_agents:" in re.sub(r"(?m)^\s*#.*", "", file.read_text())), file
+        refused += [f"{file.parent.name}: {note}" for note in imported.notes if ": left out: " in note]
+    assert refused == [], "nothing of it is invalid here"

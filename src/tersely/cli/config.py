@@ -110,7 +110,8 @@ def _read_tarsy(source: Path) -> ImportedSettings | None:
     ending = source.name.partition(".yaml")[2] if ".yaml" in source.name else ""
     beside = source.with_name(f"llm-providers.yaml{ending}")
     providers = read_document(beside).data if beside.is_file() else {}
-    return import_tarsy(data, providers if isinstance(providers, dict) else {})
+    skills = source.absolute().with_name("skills")
+    return import_tarsy(data, providers if isinstance(providers, dict) else {}, skills if skills.is_dir() else None)
 
 
 def _translated(found: ImportedSettings, source: Path) -> str:

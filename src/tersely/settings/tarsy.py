@@ -2,9 +2,11 @@
 
 Keys with the same meaning are translated; what has no counterpart is left out and
 named in a note. TARSy's built-in agents, server and providers are added where the
-file refers to them without declaring them.
+file refers to them without declaring them. Sub-agents, which TARSy names in chains
+and stages, belong to agents here: an agent that gets some there is added as a variant.
 """
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -52,25 +54,32 @@ def is_tarsy(data: object) -> bool:
     return isinstance(defaults, Mapping) and "llm_backend" in defaults
 
 
-def import_tarsy(data: Mapping[str, Any], providers: Mapping[str, Any] | None = None) -> ImportedSettings:
+def import_tarsy(
+    data: Mapping[str, Any], providers: Mapping[str, Any] | None = None, skills: Path | None = None
+) -> ImportedSettings:
     """
     Args:
         data: The document of `tarsy.yaml`.
         providers: The document of `llm-providers.yaml`, if there is one.
+        skills: The folder with the skills, if there is one.
 
     Raises:
         ConfigError: A section has another shape than TARSy's.
     """
-    return _Importer(data, providers or {}).imported()
+    return _Importer(data, providers or {}, skills).imported()
 
 
 class _Importer:
-    def __init__(self, data: Mapping[str, Any], providers: Mapping[str, Any]) -> None:
+    def __init__(self, data: Mapping[str, Any], providers: Mapping[str, Any], skills: Path | None) -> None:
+        self._skills = skills
         self._found = ImportedSettings()
         self._data = {str(name): self._filled(value) for name, value in data.items()}
         self._built_in = yaml.safe_load(BUILT_IN.read_text(encoding="utf-8"))
         declared = {**self._section(providers, "llm_providers"), **self._section(self._data, "llm_providers")}
         self._declared: dict[str, Any] = {str(name): self._filled(entry) for name, entry in declared.items()}
+        self._limits: dict[str, Mapping[str, Any]] = {}
+        self._variants: dict[str, tuple[str, dict[str, Any]]] = {}
+        """By name, the agent that a variant is made of, and what differs."""
 
     def imported(self) -> ImportedSettings:
         known = {"queue", "system", "defaults", "mcp_servers", "agents", "agent_chains", "llm_providers"}
@@ -79,6 +88,8 @@ class _Importer:
         agents = {name: self._agent(name, entry) for name, entry in self._entries("agents")}
         chains = {name: self._chain(name, entry) for name, entry in self._entries("agent_chains")}
         sections: dict[str, Any] = {"defaults": self._defaults()}
+        if self._skills:
+            sections["defaults"]["skills_folder"] = str(self._skills)
         servers = {name: self._server(name, entry) for name, entry in self._entries("mcp_servers")}
         self._add_built_in(agents, chains, servers)
         sections["llm_providers"] = self._providers(sections["defaults"], agents, chains, servers)
@@ -120,8 +131,18 @@ class _Importer:
         if masking := entry.pop("data_masking", None):
             entry |= self._masking(place, masking)
         if isinstance(summarization := entry.get("summarization"), Mapping):
-            entry["summarization"] = {key: value for key, value in summarization.items() if key != "llm_backend"}
+            entry["summarization"] = self._summarization(place, summarization)
         return entry
+
+    def _summarization(self, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        options = {key: value for key, value in given.items() if key != "llm_backend"}
+        threshold, size = options.get("size_threshold_tokens"), options.get("summary_max_token_limit", 1_000)
+        if isinstance(threshold, int) and isinstance(size, int) and size >= threshold:
+            options["summary_max_token_limit"] = max(50, threshold // 2)
+            self._note(
+                f"{place}.summarization", "summaries are shorter than the threshold: summary_max_token_limit was set"
+            )
+        return options
 
     def _masking(self, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """All kinds are masked by default, which includes TARSy's groups; e-mail addresses are not secrets here."""
@@ -147,17 +168,58 @@ class _Importer:
         entry.pop("llm_backend", None)
         if "fallback_providers" in entry:
             entry["fallbacks"] = _names(entry.pop("fallback_providers"), "provider")
-        if entry.get("type") in ("scoring", "exec_summary"):
+        if entry.get("type") in ("scoring", "exec_summary", "action"):
             self._note(f"agents.{name}", f"agents of type {entry['type']} have no counterpart")
         entry.pop("type", None)
+        for key in ("required_skills", "skills"):
+            if entry.get(key) and self._skills is None:
+                self._note(f"agents.{name}.{key}", "left out, because there is no folder `skills` beside the file")
+                entry.pop(key)
+        self._limits[name] = self._section(entry, "orchestrator")
+        entry.pop("orchestrator", None)
+        if refs := entry.pop("sub_agents", None):
+            entry |= self._sub_agents(f"agents.{name}", refs, self._limits[name])
         return entry
+
+    # Sub-agents
+
+    def _sub_agents(self, place: str, refs: Any, limits: Mapping[str, Any]) -> dict[str, Any]:
+        """The sub-agents of an agent and its budget, with variants of those for which the reference differs."""
+        limits = {**self._section(self._section(self._data, "defaults"), "orchestrator"), **limits}
+        if "max_concurrent_agents" in limits:
+            self._note(f"{place}.orchestrator.max_concurrent_agents", "tasks that one answer hands out run at once")
+        names = []
+        for one in refs if isinstance(refs, list) else ():
+            ref = {"name": one} if isinstance(one, str) else dict(one)
+            changes = {key: value for key, value in ref.items() if key not in ("name", "llm_backend")}
+            if (seconds := _seconds(limits.get("agent_timeout"))) is not None:
+                changes["budget"] = {"seconds": seconds}
+            names.append(self._variant(str(ref.get("name")), changes, "sub-agent"))
+        found: dict[str, Any] = {"sub_agents": names}
+        if (seconds := _seconds(limits.get("max_budget"))) is not None:
+            found["budget"] = {"seconds": seconds}
+        return found
+
+    def _variant(self, agent: str, changes: dict[str, Any], kind: str) -> str:
+        """The name of an agent that differs from another one."""
+        if not changes:
+            return agent
+        for number in itertools.count(1):
+            name = f"{agent}-{kind}" + (f"-{number}" if number > 1 else "")
+            if self._variants.setdefault(name, (agent, changes)) == (agent, changes):
+                return name
+        raise AssertionError("there are more numbers than agents")
 
     def _chain(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
         entry, place = dict(given), f"chains.{name}"
         provider, servers = entry.pop("llm_provider", None), entry.pop("mcp_servers", None)
         iterations = entry.pop("max_iterations", None)
         stages = [stage for stage in entry.get("stages") or () if isinstance(stage, Mapping)]
-        entry["stages"] = [self._stage(f"{place}.stages.{number}", stage) for number, stage in enumerate(stages)]
+        refs = entry.pop("sub_agents", None)
+        entry["stages"] = [
+            self._stage(f"{place}.stages.{number}", {"sub_agents": refs, **stage})
+            for number, stage in enumerate(stages)
+        ]
         for stage in entry["stages"]:
             # TARSy's stages inherit what their chain says.
             for key, value in (("llm_provider", provider), ("mcp_servers", servers), ("max_iterations", iterations)):
@@ -166,6 +228,8 @@ class _Importer:
         entry.pop("llm_backend", None)
         if isinstance(chat := entry.pop("chat", None), Mapping) and chat.get("enabled") is False:
             self._note(f"{place}.chat", "questions can be switched off for all chains only: chat.max_questions: 0")
+        for key in sorted((chat or {}).keys() - {"enabled"}) if isinstance(chat, Mapping) else ():
+            self._note(f"{place}.chat.{key}", "questions are answered by the agent of the last stage")
         if "executive_summary_provider" in entry:
             entry.pop("executive_summary_provider")
             self._note(f"{place}.executive_summary_provider", "the summary is part of the verdict, by the same model")
@@ -173,16 +237,22 @@ class _Importer:
 
     def _stage(self, place: str, given: Mapping[str, Any]) -> dict[str, Any]:
         stage = {key: value for key, value in given.items() if key != "llm_backend"}
+        for_all = stage.pop("sub_agents", None)
         agents = []
         for number, one in enumerate(stage.pop("agents", None) or ()):
             entry = {"name": one} if isinstance(one, str) else dict(one)
             entry.pop("llm_backend", None)
-            for key in ("sub_agents", "orchestrator", "required_skills", "skills"):
+            where = f"{place}.agents.{number}"
+            limits = {**self._limits.get(str(entry.get("name")), {}), **self._section(entry, "orchestrator")}
+            entry.pop("orchestrator", None)
+            changes: dict[str, Any] = {}
+            if refs := entry.pop("sub_agents", None) or for_all:
+                changes = self._sub_agents(where, refs, limits)
+            for key in ("required_skills", "skills"):
                 if key in entry:
-                    known = key in AgentOptions.model_fields
-                    why = "belongs to the agent here; set it under agents" if known else "has no counterpart"
-                    self._note(f"{place}.agents.{number}.{key}", why)
+                    self._note(f"{where}.{key}", "belongs to the agent here; set it under agents")
                     entry.pop(key)
+            entry["name"] = self._variant(str(entry.get("name")), changes, "orchestrator")
             agents.append(entry)
         if len(agents) == 1:
             (only,) = agents
@@ -249,14 +319,23 @@ class _Importer:
             if name not in chains and (not chains or (default in chain["alert_types"] and default not in handled)):
                 chains[name] = dict(chain)
                 self._note(f"chains.{name}", "a built-in chain of TARSy was added")
-        for name in _agents_of(chains):
+        for name in self._variants:
+            self._note(f"agents.{name}", f"added: {self._variants[name][0]} with the sub-agents or limits of its stage")
+        wanted = [*_agents_of(chains), *_values(list(agents.values()), ("sub_agents",))]
+        for name in wanted:
+            base, changes = self._variants.get(name, (name, {}))
+            # The list grows while it is read: sub-agents may be variants, and are to be added, too.
+            wanted += changes.get("sub_agents", ())
             if name in agents:
                 continue
-            if name in known:
-                agents[name] = dict(known[name])
-                self._note(f"agents.{name}", "a built-in agent of TARSy was added")
+            if base not in agents and base in known:
+                self._note(f"agents.{base}", "a built-in agent of TARSy was added")
+                agents[base] = dict(known[base])
+            if base in agents:
+                defined = {**known.get(base, {}), **agents[base]}
+                agents[name] = {**defined, **changes} if changes else agents[base]
             else:
-                self._note(f"agents.{name}", f"is not declared{nearest(name, [*agents, *known])}")
+                self._note(f"agents.{base}", f"is not declared{nearest(base, [*agents, *known])}")
         for name in list(agents):
             if name in known and "mcp_servers" not in agents[name]:
                 agents[name]["mcp_servers"] = list(known[name]["mcp_servers"])
