@@ -368,13 +368,13 @@ async def at_once(up: Service, marks: Marks, plain_ms: float, sessions: int) -> 
     await report(up, marks, f"{sessions} alerts in the same moment, {VIEWERS} viewers each", took, heard, cpu, plain_ms)
 
 
-async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -> None:
-    """Alerts that come every tenth of a second, as they do on a bad day."""
+async def submitted(up: Service, data: str, alerts: int, every: float = 0.0) -> tuple[list[float], list[str]]:
+    """Submit alerts and wait for the end of their sessions; returns the milliseconds of each, and the sessions."""
     took: list[float] = []
     ids: list[str] = []
 
     async def submit(number: int) -> None:
-        session_id, seconds = await up.submit(f"alert {number}, be quick")
+        session_id, seconds = await up.submit(f"alert {number}{data}, be quick")
         took.append(seconds * 1000)
         ids.append(session_id)
 
@@ -382,8 +382,15 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -
         async with anyio.create_task_group() as group:
             for number in range(alerts):
                 group.start_soon(submit, number)
-                await anyio.sleep(0.1)
+                if every:
+                    await anyio.sleep(every)
         await _all_ended(up, ids)
+    return took, ids
+
+
+async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -> None:
+    """Alerts that come every tenth of a second, as they do on a bad day."""
+    took, ids = await submitted(up, "", alerts, every=0.1)
     begun = []
     for session_id in ids:
         session = await up.get(f"/sessions/{session_id}")
@@ -400,19 +407,7 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -
 
 async def same_moment(up: Service, marks: Marks, alerts: int) -> None:
     """Alerts that a monitoring system sends together when a data centre is lost; nobody watches yet."""
-    took: list[float] = []
-    ids: list[str] = []
-
-    async def submit(number: int) -> None:
-        session_id, seconds = await up.submit(f"alert {number} of many, be quick")
-        took.append(seconds * 1000)
-        ids.append(session_id)
-
-    with costs(up):
-        async with anyio.create_task_group() as group:
-            for number in range(alerts):
-                group.start_soon(submit, number)
-        await _all_ended(up, ids)
+    took, _ = await submitted(up, " of many", alerts)
     print(f"  {alerts} alerts in the same moment, nobody watching")
     marks.say("submit p95", percentile(took, 0.95), 300, beside=f"   (p50 {statistics.median(took):.0f})")
 

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 @pytest.mark.process
 async def test_a_survey_without_a_model_names_what_is_wrong_with_the_simulated_cluster() -> None:
     incident = draw_incident(3, this_minute(), cause="password-rotated")
-    report = await surveyed(incident)
+    report, _ = await surveyed(incident)
     analysis = report.analysis
     assert names_cause(analysis, incident), analysis
     assert report.verdict is not None and incident.cause.is_named_in(report.verdict.summary), report.verdict
