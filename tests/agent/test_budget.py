@@ -46,3 +46,24 @@ async def test_a_step_is_cut_off_when_the_time_is_used_up() -> None:
         await within_budget(run_now, budget("agent a", seconds=0.05))("one", work)
     with pytest.raises(OverBudget, match="The time of the agent a, 5 s"):
         await within_budget(run_now, budget("agent a", late=9, seconds=5))("two", work)
+
+
+async def test_a_request_reserves_its_tokens_waits_for_others_and_leaves_enough_for_the_conclusion() -> None:
+    session = budget("session", tokens=1_000)
+    one, two = (budget(f"agent {name}", session, tokens=900) for name in "ab")
+    with one.holding(200):
+        async with one.reserved(read=100, write=5_000, least=50) as most:
+            assert most == 600, "the answer is limited to what is left"
+            with anyio.move_on_after(0.01) as waiting:
+                async with two.reserved(read=100, write=100, least=50):
+                    pytest.fail("the other request may need all of it")
+            assert waiting.cancelled_caught
+            one.count(150)
+        async with two.reserved(read=100, write=100, least=50) as most:
+            assert most == 100
+        with pytest.raises(OverBudget, match="session, 1,000 tokens, is used up: 150 are spent, 200 are reserved"):
+            async with two.reserved(read=651, write=100, least=50):
+                pytest.fail("too little is left")
+        async with one.reserved(read=500, write=100, least=50, held=200, leave=100):
+            assert session.left() == 1_000 - 150 - 200 - 600
+    assert (session.left(), one.left(), two.left()) == (850, 750, 850)

@@ -13,6 +13,7 @@ from tests.flows.service import FlowService, calls, flow_service, said, server_o
 pytestmark = pytest.mark.process
 
 REFUSED = "2026-11-15T08:02:00Z ERROR api-0 cannot reach database db-1: connection refused"
+POOR, SHARED = 9_000, 20_000
 CRASHES = "api-0 0/1 CrashLoopBackOff 17"
 
 
@@ -46,18 +47,22 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
             "helper": {"mcp_servers": ["ops"], "llm_provider": "spare", "description": "Knows pods."},
             "boss": {"mcp_servers": [], "skills": [], "sub_agents": ["helper"], "max_sub_agents": 2},
             "late": {"mcp_servers": ["ops"], "budget": {"seconds": 0.001}},
-            "poor": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
+            "poor": {"mcp_servers": ["ops"], "budget": {"tokens": POOR}},
+            "broke": {"mcp_servers": ["ops"], "budget": {"tokens": 150}},
         },
         "chains": {
             "pair": chain("pair", both, runbook="RUNBOOK: look at db-1 first."),
             "then": chain("then", both, close),
+            "first": chain("first", {"name": "before", "agent": "closer"}, both),
             "all": chain("all", {**both, "success_policy": "all"}),
             "skilled": chain("skilled", {"name": "look", "agent": "skilled"}, verdict=False),
             "late": chain("late", {"name": "look", "agents": ["logs", "late"]}, verdict=False),
             "asked": chain("asked", {"name": "look", "agent": "boss"}),
             "twice": chain("twice", {"name": "look", "agent": "logs", "replicas": 2}, verdict=False),
-            "poor": chain("poor", {"name": "look", "agent": "poor"}, verdict=False),
-            "cut": chain("cut", {"name": "look", "agent": "logs"}, close, budget={"tokens": 1}, verdict=False),
+            "poor": chain("poor", {"name": "look", "agent": "poor"}),
+            "broke": chain("broke", {"name": "look", "agent": "broke"}),
+            "shared": chain("shared", {"name": "look", "agent": "logs", "replicas": 3, "budget": {"tokens": SHARED}}),
+            "cut": chain("cut", {"name": "look", "agent": "logs"}, close, budget={"tokens": 7_000}, verdict=False),
         },
         "defaults": {"alert_type": "pair", "llm_provider": "main"},
         "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 0.2, "lease": 2},
@@ -174,6 +179,14 @@ async def test_without_a_model_that_compares_the_verdicts_are_ranked_and_disagre
     assert ranking["verdict"]["confidence"] == "medium" and ranking["verdict"]["against"][0]["quote"] == CRASHES
     assert "What the stage 'look' found" in case.prompt(-2) and "Disagreement" in case.prompt(-2)
 
+    # A synthesis knows what earlier stages found, too.
+    synthesis = ["Both mean the database.", stated("db-1 refuses connections.", REFUSED)]
+    case = service.case(main=["Tuesday's release.", *logs_agent()], spare=pods_agent(), summarist=synthesis)
+    await service.investigate(case, alert_type="first")
+    told = case.prompt(0, "summarist")
+    assert "What the stage 'before' found" in told and "Tuesday's release." in told
+    assert told.index("Tuesday's release.") < told.index("What the agent 'logs' found")
+
 
 async def test_replicas_are_numbered_and_budgets_cut_off_and_say_so(service: FlowService) -> None:
     def answer(body: Body) -> Reply:
@@ -183,21 +196,40 @@ async def test_replicas_are_numbered_and_budgets_cut_off_and_say_so(service: Flo
     names = [one["agent"] for one in story.session["stages"][0]["executions"]]
     assert names == ["logs #1", "logs #2", "synthesis"] and story.session["analysis"] == "Both see the same."
 
-    case = service.case(main=[calls("ops__pods_list", namespace="prod"), "So far, api-0 crashes."])
-    story = await service.investigate(case, alert_type="poor")
-    used_up = "The budget of the agent poor, 150 tokens, is used up."
-    assert used_up in story.session["reason"] and used_up in story.session["stages"][0]["executions"][0]["reason"]
-    assert story.session["analysis"] == f"So far, api-0 crashes.\n\nThe investigation was cut off. {used_up}"
-    assert used_up in story.shown("notice")[0]["content"] and used_up in case.prompt(1)
-
     story = await service.investigate(service.case(main=["The disk is full."]), alert_type="late")
     assert story.session["analysis"] == "The disk is full."
     assert "1 of 2 agents failed: late: The time of the agent late, 0.001 s, is used up." in story.session["reason"]
 
-    story = await service.investigate(service.case(main=["Too early to say."]), alert_type="cut")
+
+async def test_a_budget_of_tokens_is_not_exceeded_and_says_what_it_cut_off(service: FlowService) -> None:
+    """A model that never stops of its own accord, alone and three at once."""
+
+    def endless(body: Body) -> Reply:
+        if "Compare these results" in said(body) or "is used up" in said(body):
+            return Reply("So far, api-0 crashes.")
+        return calls("ops__logs", namespace=f"prod-{len(case.requests())}")
+
+    for alert_type, owner, most in (("poor", "agent poor", POOR), ("shared", "stage look", SHARED)):
+        case = service.case(main=endless)
+        story = await service.investigate(case, alert_type=alert_type)
+        usage = story.session["usage"]
+        assert most / 2 < usage["input_tokens"] + usage["output_tokens"] <= most
+        assert all(one["max_tokens"] <= most for one in case.requests())
+        used_up = f"The budget of the {owner}, {most:,} tokens, is used up: "
+        executions = story.session["stages"][0]["executions"]
+        assert used_up in story.session["reason"] and used_up in executions[0]["reason"]
+        assert used_up in story.shown("notice")[0]["content"] and used_up in executions[0]["analysis"]
+        assert executions[0]["analysis"].startswith("So far, api-0 crashes.\n\nThe investigation was cut off. ")
+        assert story.session["verdict"]["cause"]
+
+    story = await service.investigate(service.case(), "failed", alert_type="broke")
+    too_small = "The budget of the agent broke, 150 tokens, is used up: 0 are spent, 75 are reserved for conclusions"
+    assert too_small in story.session["reason"] and story.session["usage"]["model_calls"] == 0
+
+    story = await service.investigate(service.case(main=["Too early to say. " + "word " * 2_900]), alert_type="cut")
     assert [one["status"] for one in story.session["stages"]] == ["completed", "cancelled"]
-    said_so = "The budget of the session, 1 tokens, is used up. 1 stage of the investigation was not begun."
-    assert said_so in story.session["reason"] and said_so in story.session["analysis"]
+    assert "1 stage of the investigation was not begun." in story.session["reason"]
+    assert "1 stage of the investigation was not begun." in story.session["analysis"]
     assert story.session["verdict"]["cause"] == "Too early to say."
 
 

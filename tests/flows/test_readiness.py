@@ -173,3 +173,4 @@ async def test_a_session_waits_for_a_server_that_is_starting_and_names_one_that_
     assert notices[0] == waiting and notices[1].startswith(f"{sentence} away: ") and len(notices) == 2
     assert story.session["reason"] == story.session["stages"][0]["reason"] == sentence
     assert story.session["analysis"] == f"The queue is full.\n\n{sentence}"
+    assert story.shown("final_analysis")[0]["content"] == story.session["analysis"], "viewers read the same"

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
+from tersely.agent.budget import WorkBudget
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.trace import NOT_MASKED, exchange_record, record_exchange
 from tersely.errors import LLMError, LLMTooLong, MaskingFailed
@@ -50,6 +51,9 @@ LONGEST_WAIT = 90.0
 ModelCallKind = Literal["iteration", "final_analysis", "executive_summary"]
 """The answer to an `executive_summary` is for a program: it is in the trace, but not shown while it streams."""
 
+LEAST_ANSWER: Mapping[ModelCallKind, int] = {"iteration": 1_000, "final_analysis": 500, "executive_summary": 500}
+"""Tokens that an answer must be able to have; if a budget leaves fewer, the model is not called."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
@@ -85,8 +89,12 @@ class ModelCaller:
     llm: LLM
     recorder: Recorder
     masker: Masker
+    budget: WorkBudget | None = None
     answers: Literal["final_analysis", "chat_response"] = "final_analysis"
     """The event of the last answer; `chat_response` is also what the trace calls every call for it."""
+
+    remark: str = ""
+    """Added to the last answer."""
 
     as_written: dict[str, WrittenTurn] = field(default_factory=dict)
     """Unmasked answers by step, in memory only: tools receive what the model wrote, the store only the masked form."""
@@ -95,7 +103,36 @@ class ModelCaller:
         self,
         messages: Sequence[Message],
         *,
+        tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        kind: ModelCallKind = "iteration",
+        held: int = 0,
+        leave: int = 0,
+        **more: Any,
+    ) -> Turn:
+        """Call the model within the budget; see `_call`.
+
+        Args:
+            tokens: Of messages and tools.
+            held: Tokens of the budget that are reserved for this call and the next ones.
+            leave: How many of them are for the next ones.
+
+        Raises:
+            OverBudget: The budget does not allow the call.
+        """
+        most = answer_tokens(self.llm)
+        if self.budget is None:
+            return await self._call(messages, tools=tools, kind=kind, max_tokens=most, **more)
+        least = min(most, LEAST_ANSWER[kind])
+        async with self.budget.reserved(read=tokens, write=most, least=least, held=held, leave=leave) as allowed:
+            return await self._call(messages, tools=tools, kind=kind, max_tokens=allowed, **more)
+
+    async def _call(
+        self,
+        messages: Sequence[Message],
+        *,
         key: str,
+        max_tokens: int,
         tools: Sequence[ToolSpec] = (),
         native: NativeTools | None = None,
         kind: ModelCallKind = "iteration",
@@ -107,6 +144,7 @@ class ModelCaller:
 
         Args:
             key: Name of the step this runs in.
+            max_tokens: Of the answer.
             stop: Returns the offset at which to stop reading and cut the answer, or None.
             final: Returns the analysis if the answer ends the investigation, else an empty string; the analysis gets
                 an event of its own.
@@ -134,7 +172,7 @@ class ModelCaller:
             events = _AnswerEvents(stack, self.recorder, key, self.masker, event_type, is_shown=is_shown)
             try:
                 answer = await self._when_available(
-                    lambda: self._answer(self.llm, messages, tools, native, events, stop), events
+                    lambda: self._answer(self.llm, messages, max_tokens, tools, native, events, stop), events
                 )
                 if exchange is not None:
                     answer = replace(answer, model=exchange.model, provider=exchange.provider)
@@ -153,12 +191,14 @@ class ModelCaller:
                 )
             else:
                 analysis = final(turn) if kind == "iteration" else ""
-                await events.complete(turn, {"final": True} if analysis else {}, answer.native_calls)
+                is_last = kind == "final_analysis" and bool(turn.text.strip())
+                shown = replace(turn, text=self.remarked(turn.text)) if is_last else turn
+                await events.complete(shown, {"final": True} if analysis else {}, answer.native_calls)
                 if analysis:
                     await self.recorder.record(
                         key,
                         self.answers,
-                        turn.text.derive(analysis),
+                        self.remarked(turn.text.derive(analysis)),
                         {"model": turn.model, "provider": turn.provider},
                     )
                 if turn.unsupported and tell_unsupported:
@@ -171,6 +211,10 @@ class ModelCaller:
         if exchange is not None:
             await self.recorder.exchange(key, _record(traced_as, exchange, request, turn, answer))
         return turn
+
+    def remarked(self, analysis: Masked) -> Masked:
+        """An analysis with the remark for its readers."""
+        return analysis.derive(f"{analysis}\n\n{self.remark}") if self.remark else analysis
 
     async def _when_available(self, answer: Callable[[], Awaitable[Completion]], events: "_AnswerEvents") -> Completion:
         """Call the model, waiting up to `LONGEST_WAIT` while the provider's circuit is open."""
@@ -193,13 +237,14 @@ class ModelCaller:
         self,
         llm: LLM,
         messages: Sequence[Message],
+        max_tokens: int,
         tools: Sequence[ToolSpec],
         native: NativeTools | None,
         events: "_AnswerEvents",
         stop: Callable[[str], int | None],
     ) -> Completion:
         text = ""
-        stream: Any = llm.stream(messages, max_tokens=answer_tokens(llm), tools=tools, native=native)
+        stream: Any = llm.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
         async with aclosing(stream) as deltas:
             async for delta in deltas:
                 match delta:

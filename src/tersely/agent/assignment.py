@@ -30,8 +30,8 @@ class Assignment:
     earlier: Sequence[tuple[str, Masked]] = ()
     """Name and analysis of each earlier stage."""
 
-    earlier_are: Literal["stage", "agent"] = "stage"
-    """What the analyses in `earlier` are of."""
+    compares: Sequence[tuple[str, Masked]] = ()
+    """Name and result of each agent whose results it compares."""
 
     known_results: Mapping[str, str] = field(default_factory=dict)
     """Handle and source of results that others fetched; they can be read and quoted."""
@@ -60,6 +60,10 @@ class Assignment:
 
     context: Sequence[tuple[str, Masked]] = ()
     """More that the agent is told about the alert: heading and text of each part."""
+
+    remark: str = ""
+    """A sentence for the readers of its analysis or answer, which is added to it with a model. Without one, the report
+    has its own."""
 
     answers: Literal["final_analysis", "chat_response"] = "final_analysis"
     """What its last answer is: the analysis of a stage, or the answer to a person's question."""

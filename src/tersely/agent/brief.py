@@ -8,7 +8,7 @@ cut to its share of the window.
 
 import hashlib
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tersely.agent.assignment import Assignment
 from tersely.agent.skills import skills_section
@@ -69,11 +69,18 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
     def part(name: str, text: Masked, share: int) -> str:
         return fence.wrap(name, quote(_fitted(text, max(200, share)))) if text.strip() else ""
 
-    others = [
-        f"What the {assignment.earlier_are} {stage!r} found:\n{part('analysis', analysis, window // 8)}"
-        for stage, analysis in assignment.earlier
-        if analysis.strip()
-    ]
+    stages = assignment.earlier[-8:]
+    # All together take half of the window at most.
+    share = window // max(8, 2 * (len(stages) + len(assignment.compares)))
+
+    def found(kind: str, results: Sequence[tuple[str, Masked]]) -> list[str]:
+        return [
+            f"What the {kind} {name!r} found:\n{part('analysis', analysis, share)}"
+            for name, analysis in results
+            if analysis.strip()
+        ]
+
+    others = [*found("stage", stages), *found("agent", assignment.compares)]
     return _tidy(
         _filled(
             assignment.question or QUESTION,
@@ -84,7 +91,7 @@ def question(assignment: Assignment, *, window: int, quote: Callable[[Masked], s
             runbook=f"The runbook:\n{part('runbook', assignment.runbook, window // 8)}"
             if assignment.runbook.strip()
             else "",
-            earlier="\n".join(others[-8:]),
+            earlier="\n".join(others),
             context="\n".join(
                 f"{heading}:\n{part('context', text, window // 8)}"
                 for heading, text in assignment.context

@@ -2,19 +2,30 @@
 
 A budget is checked inside of steps, whose outcome is stored: a replay stops where the
 first run stopped, whatever the clock says then. Work stops when a budget is used up;
-the conclusion is still asked for, and a part of the time is reserved for it.
+a part of the time and of the tokens is reserved for the conclusion.
+
+A request reserves the tokens that it may read and write before it is sent, and its
+answer is limited to what is left, so that a budget is not exceeded. Not known before:
+tokens that a provider counts differently, and what failed requests cost.
 """
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 
 from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.tool_executor import Step
-from tersely.errors import TerselyError
+from tersely.cpu.run import run_in_thread
+from tersely.errors import LLMOutOfQuota, TerselyError
+from tersely.llm.client import LLM
+from tersely.llm.messages import Completion, Delta, Message, ToolSpec
+from tersely.llm.providers import NativeTools
+from tersely.llm.wrapper import WrapperLLM
 
 T = TypeVar("T")
 
@@ -42,6 +53,14 @@ class WorkBudget:
     around: "WorkBudget | None" = None
     """The budget of the stage, or of the session, to which this one belongs."""
 
+    requested: int = 0
+    """Tokens that requests under way may use."""
+
+    held: int = 0
+    """Tokens that are reserved for conclusions."""
+
+    _freed: anyio.Event = field(default_factory=anyio.Event, repr=False)
+
     def count(self, tokens: int) -> None:
         self.spent += tokens
         if self.around:
@@ -55,6 +74,90 @@ class WorkBudget:
         if self._left(share) <= 0:
             return f"The time of the {self.owner}, {self.options.seconds:g} s, is used up."
         return self.around.used_up(share=share) if self.around else ""
+
+    def left(self, *, after_requests: bool = False) -> float:
+        """Tokens that are neither spent nor reserved, here and in the budgets around.
+
+        Args:
+            after_requests: As if the requests under way had cost nothing.
+        """
+        return min(one._own_left(after_requests) for one in self._chain())
+
+    def _own_left(self, after_requests: bool) -> float:
+        if self.options.tokens is None:
+            return math.inf
+        return self.options.tokens - self.spent - self.held - (0 if after_requests else self.requested)
+
+    def request(self, tokens: int) -> None:
+        """Reserve tokens for a request; a negative number frees them."""
+        self.requested += tokens
+        if tokens < 0:
+            freed, self._freed = self._freed, anyio.Event()
+            freed.set()
+        if self.around:
+            self.around.request(tokens)
+
+    @contextmanager
+    def holding(self, tokens: int) -> Iterator[None]:
+        """Reserve tokens for a conclusion while the block is open."""
+        chain = self._chain()
+        for one in chain:
+            one.held += tokens
+        try:
+            yield
+        finally:
+            for one in chain:
+                one.held -= tokens
+
+    @asynccontextmanager
+    async def reserved(self, *, read: int, write: int, least: int, held: int = 0, leave: int = 0) -> AsyncIterator[int]:
+        """Reserve the tokens of a request while the block is open; returns how many its answer may have.
+
+        Requests under way, of parallel agents, are waited for if what they leave may be enough.
+
+        Args:
+            read: Tokens of the request.
+            write: Tokens that the answer should be able to have.
+            least: Tokens that it has to be able to have.
+            held: Tokens that are reserved for this request and the next ones.
+            leave: How many of them are for the next ones.
+
+        Raises:
+            OverBudget: Not enough is left.
+        """
+        while (left := self.left() + held - leave - read) < least:
+            if self.left(after_requests=True) + held - leave - read < least:
+                raise OverBudget(self.shortage(read + least, held - leave))
+            await self._chain()[-1]._freed.wait()
+        most = int(min(write, left))
+        self.request(read + most)
+        try:
+            yield most
+        finally:
+            self.request(-read - most)
+
+    def smallest(self) -> float:
+        """The tokens of the smallest of the budgets."""
+        return min((one.options.tokens for one in self._chain() if one.options.tokens is not None), default=math.inf)
+
+    def shortage(self, needed: int, held: int = 0) -> str:
+        """A sentence about the budget that does not have the tokens; empty if all do.
+
+        Args:
+            held: Tokens that are reserved for it.
+        """
+        if self.left(after_requests=True) + held >= needed:
+            return ""
+        tightest = min(self._chain(), key=lambda one: one._own_left(after_requests=True))
+        most, kept = tightest.options.tokens, tightest.held - held
+        for_conclusions = f", {kept:,} are reserved for conclusions" if kept > 0 else ""
+        return (
+            f"The budget of the {tightest.owner}, {most:,} tokens, is used up: {tightest.spent:,} are spent"
+            f"{for_conclusions}, and going on needs {needed:,}."
+        )
+
+    def _chain(self) -> "list[WorkBudget]":
+        return [self, *(self.around._chain() if self.around else ())]
 
     def seconds(self, share: float) -> float:
         """Seconds until the first of the budgets is used up."""
@@ -83,3 +186,49 @@ def within_budget(step: Step, budget: WorkBudget | None, *, share: float = FOR_W
         return await step(name, run)
 
     return limited
+
+
+class ReservingLLM(WrapperLLM):
+    """A model for summaries within a budget: a request that does not fit fails, so that the text is condensed without a
+    model.
+    """
+
+    def __init__(self, wrapped: LLM, budget: WorkBudget) -> None:
+        self.wrapped = wrapped
+        self._budget = budget
+
+    async def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
+    ) -> Completion:
+        async with self._reserved(messages, max_tokens):
+            return await self.wrapped.complete(messages, max_tokens=max_tokens, tools=tools, native=native)
+
+    async def stream(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int,
+        tools: Sequence[ToolSpec] = (),
+        native: NativeTools | None = None,
+    ) -> AsyncIterator[Delta]:
+        async with self._reserved(messages, max_tokens):
+            stream: Any = self.wrapped.stream(messages, max_tokens=max_tokens, tools=tools, native=native)
+            async with aclosing(stream) as deltas:
+                async for delta in deltas:
+                    yield delta
+
+    @asynccontextmanager
+    async def _reserved(self, messages: Sequence[Message], max_tokens: int) -> AsyncIterator[None]:
+        text = "\n".join(message.text for message in messages)
+        read = await run_in_thread(self.tokenizer.count, text)
+        try:
+            reserving = self._budget.reserved(read=read, write=max_tokens, least=max_tokens)
+            async with reserving:
+                yield
+        except OverBudget as problem:
+            raise LLMOutOfQuota(str(problem)) from None

@@ -16,8 +16,9 @@ class BudgetOptions(BaseModel):
     )
 
     tokens: Annotated[int | None, Field(ge=1, le=10**12)] = None
-    """Tokens that models may read and write, summaries included. When they are spent, the agent is asked once for its
-    conclusion."""
+    """Tokens that models may read and write, summaries included. A request is sent only if they are enough for it and,
+    after it, for a conclusion; otherwise the agent is asked for its conclusion. If they are not enough for that, there
+    is none."""
 
     seconds: Annotated[float | None, Field(gt=0, le=30 * 86_400)] = None
     """Seconds. Work stops after four fifths of them; the rest is for the conclusion."""

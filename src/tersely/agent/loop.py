@@ -17,7 +17,7 @@ from typing import Literal
 
 from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
-from tersely.agent.asking import ModelCaller, Turn
+from tersely.agent.asking import LEAST_ANSWER, ModelCaller, ModelCallKind, Turn
 from tersely.agent.assignment import Assignment, Report
 from tersely.agent.budget import OverBudget, within_budget
 from tersely.agent.calls import DISPLAY_TOKENS, ToolCaller, ToolCallResult
@@ -40,7 +40,6 @@ from tersely.cpu.run import run_in_thread
 from tersely.errors import InputError, LLMTooLong, ResultExpired, ResultNotFound
 from tersely.llm.client import LLM, answer_tokens
 from tersely.llm.messages import Message, ToolCall, ToolSpec
-from tersely.llm.providers import NativeTools
 from tersely.masking.mask import MARK, Masker
 from tersely.masking.masked import NOTHING, Masked, own_words
 from tersely.mcp.registry import ToolRegistry
@@ -83,6 +82,9 @@ NO_TOOLS_LEFT = own_words("No tool was called: none can be called any more. Writ
 NO_VERDICT = own_words(
     "The model stated no verdict that can be read; cause and summary are the beginning of its analysis."
 )
+
+ENDING_TOKENS = 2_000
+"""Tokens beside the beginning of the conversation that are reserved for a conclusion, and for a verdict."""
 
 MOST_FINDINGS = 20
 LONGEST_FINDING = 500
@@ -174,18 +176,45 @@ class _Investigation:
     offered: Sequence[ToolSpec] | None = None
     """The tools as declared in the first turn; declared the same in every turn, so that prompts can be cached."""
 
+    is_cut_off: bool = False
+    """A budget is used up: tools are no longer declared, because their descriptions cost tokens."""
+
+    for_the_end: int = 0
+    """Tokens of the budget that are reserved for the conclusion and the verdict: at most half of it."""
+
+    for_verdict: int = 0
+    """How many of them are for the verdict."""
+
     async def run(self) -> Report:
+        assignment, budget = self.assignment, self.assignment.budget
+        masker = Masker(key=assignment.key)
+        self.model_caller = ModelCaller(
+            llm=self.llm,
+            recorder=self.recorder,
+            masker=masker,
+            budget=budget,
+            answers=assignment.answers,
+            remark=assignment.remark,
+        )
+        self.conversation = await run_in_thread(self._begun)
+        if budget is None:
+            return await self._judged()
+        most = int(min(budget.smallest(), 10**12)) // 2
+        conclusion = self.conversation.tokens(self.conversation.beginning) + ENDING_TOKENS
+        if assignment.asks_for_verdict:
+            self.for_verdict = min(conclusion + LEAST_ANSWER["final_analysis"], most // 2)
+        self.for_the_end = min(conclusion + self.for_verdict, most)
+        with budget.holding(self.for_the_end):
+            return await self._judged()
+
+    async def _judged(self) -> Report:
         report = await self._analysed()
         if self.assignment.asks_for_verdict and report.status == "completed":
             return replace(report, verdict=await self._verdict(report.analysis))
         return report
 
     async def _analysed(self) -> Report:
-        assignment, llm = self.assignment, self.llm
-        self.model_caller = ModelCaller(
-            llm=llm, recorder=self.recorder, masker=Masker(key=assignment.key), answers=assignment.answers
-        )
-        self.conversation = await run_in_thread(self._begun)
+        assignment = self.assignment
         for iteration in range(1, assignment.max_iterations + 1):
             try:
                 turn = await self._turn(iteration)
@@ -196,7 +225,8 @@ class _Investigation:
             decision = self._decision(turn)
             if decision.answer:
                 # Part of the masked answer.
-                return Report(analysis=turn.text.derive(decision.answer), status="completed")
+                answer = self.model_caller.remarked(turn.text.derive(decision.answer))
+                return Report(analysis=answer, status="completed")
             if decision.complaint:
                 self._complain(turn, decision.complaint)
                 if self.useless >= MOST_USELESS:
@@ -244,6 +274,7 @@ class _Investigation:
                 self.recorder.progress("investigating", f"Step {iteration}")
                 return await self.model_caller.call(
                     messages,
+                    tokens=self.conversation.tokens(messages) + self._tokens_of(specs),
                     key=name,
                     tools=specs,
                     native=self.assignment.native_tools,
@@ -275,15 +306,44 @@ class _Investigation:
 
     def _room(self, specs: Sequence[ToolSpec]) -> int:
         """Tokens left for the conversation beside tool descriptions and answer."""
-        tools = sum(
+        tools = self._tokens_of(specs)
+        return int(min((self.llm.window - answer_tokens(self.llm) - tools) * 0.97, self.most))
+
+    def _tokens_of(self, specs: Sequence[ToolSpec]) -> int:
+        return sum(
             self.llm.tokenizer.count(f"{spec.name}{spec.description}{json.dumps(spec.schema)}") + 12 for spec in specs
         )
-        return int(min((self.llm.window - answer_tokens(self.llm) - tools) * 0.97, self.most))
+
+    def _fitting_budget(
+        self, messages: list[Message], extra: Sequence[Message], specs: Sequence[ToolSpec], leave: int, least: int
+    ) -> list[Message]:
+        """The conversation and the last messages, shortened to what the budget leaves beside the least answer.
+
+        Only in steps, because on replay a budget is not as it was.
+        """
+
+        def sent(conversation: list[Message]) -> list[Message]:
+            # Without tools, a provider refuses a conversation that contains calls.
+            return [*(conversation if specs else flattened(conversation)), *extra]
+
+        if (budget := self.assignment.budget) is None:
+            return sent(messages)
+        left = max(0.0, budget.left()) + self.for_the_end - leave - least - self._tokens_of(specs)
+        for _ in range(3):
+            over = self.conversation.tokens(sent(messages)) - left
+            if over <= 0:
+                return sent(messages)
+            try:
+                messages = self.conversation.within(int(self.conversation.tokens(messages) - over))
+            except LLMTooLong:
+                break
+        return sent(self.conversation.beginning)
 
     def _result_room(self, turn: Turn, calls: int) -> int:
         """Tokens that the result of each of an answer's calls may take.
 
         They share what the window leaves. A result may always take a quarter of the window: old ones give way for it.
+        A budget leaves room for two more requests that read them.
         """
         specs = self._specs()
         said = [*self.conversation.messages(), self.controller.answer_message(turn)]
@@ -291,7 +351,9 @@ class _Investigation:
         # Results are counted in o200k_base tokens, of which the model's own count differs.
         share = int(left / max(1, calls) / (1.02 * self.llm.tokenizer.count(_SAMPLE) / O200K.count(_SAMPLE)))
         share -= RESULT_OVERHEAD
-        return max(400, self.llm.window // 4, share)
+        budget = self.assignment.budget
+        affordable = (budget.left() / 2 - self.conversation.tokens(said)) / max(1, calls) if budget else math.inf
+        return int(max(400, min(max(self.llm.window // 4, share), affordable)))
 
     def _specs(self) -> Sequence[ToolSpec]:
         """The tools of the first turn, with descriptions cut so that at least half of the window stays free."""
@@ -458,6 +520,7 @@ class _Investigation:
 
     async def _cut_off(self, why: str) -> Report:
         """Conclude because a budget is used up, and say so in the timeline and the analysis."""
+        self.is_cut_off = True
         name = f"{self.assignment.prefix}/budget"
         said = admit_words(f"The investigation was cut off. {why}", self.model_caller.masker)
         await self.recorder.record(name, "notice", said, {"budget": why})
@@ -476,21 +539,21 @@ class _Investigation:
         the model calls a tool all the same, the second one declares none; then the findings so far are the analysis.
         """
         last = Message("user", self.model_caller.masker.mask(CONCLUDE.fill(why=why)))
-        specs = self._specs()
+        specs = () if self.is_cut_off else self._specs()
         room = self._room(specs) - self.conversation.tokens([last]) - 100
         try:
             messages = await run_in_thread(self._fitting, room)
         except LLMTooLong as problem:
             return Report(analysis=NOTHING, status="failed", reason=str(problem))
-        turn = await self._concluding(why, [*messages, last], "", specs, self.assignment.native_tools)
+        turn = await self._concluding(why, messages, [last], "", specs)
         if not turn.problem and not self._is_conclusion(turn):
-            again = [*flattened(messages), last, Message("user", NO_TOOLS_LEFT)]
-            turn = await self._concluding(why, again, "/2", ())
+            turn = await self._concluding(why, messages, [last, Message("user", NO_TOOLS_LEFT)], "/2", ())
         if turn.problem:
             return Report(analysis=NOTHING, status="failed", reason=turn.problem)
         analysis = self.controller.conclusion(turn.text)
         if self._is_conclusion(turn):
-            return Report(analysis=turn.text.derive(analysis), status="completed", reason=why)
+            conclusion = self.model_caller.remarked(turn.text.derive(analysis))
+            return Report(analysis=conclusion, status="completed", reason=why)
         reason, findings = f"{why} The model gave no conclusion.", self._findings(analysis)
         return Report(analysis=findings, status="completed" if findings else "failed", reason=reason)
 
@@ -512,16 +575,40 @@ class _Investigation:
     async def _concluding(
         self,
         why: str,
-        messages: Sequence[Message],
+        messages: list[Message],
+        extra: Sequence[Message],
         suffix: str,
         tools: Sequence[ToolSpec],
-        native: NativeTools | None = None,
     ) -> Turn:
         name = f"{self.assignment.prefix}/conclude/model{suffix}"
+        return await self._last_call(name, why, messages, extra, tools, "final_analysis", leave=self.for_verdict)
+
+    async def _last_call(
+        self,
+        name: str,
+        why: str,
+        messages: list[Message],
+        extra: Sequence[Message],
+        specs: Sequence[ToolSpec],
+        kind: ModelCallKind,
+        *,
+        leave: int = 0,
+    ) -> Turn:
+        """A call for the conclusion or the verdict, for which time and tokens are reserved."""
 
         async def asked() -> Turn:
             self.recorder.progress("concluding", why)
-            return await self.model_caller.call(messages, key=name, tools=tools, native=native, kind="final_analysis")
+            sent = await run_in_thread(self._fitting_budget, messages, extra, specs, leave, LEAST_ANSWER[kind])
+            return await self.model_caller.call(
+                sent,
+                tokens=self.conversation.tokens(sent) + self._tokens_of(specs),
+                key=name,
+                tools=specs,
+                native=self.assignment.native_tools if specs else None,
+                kind=kind,
+                held=self.for_the_end,
+                leave=leave,
+            )
 
         return await self.last_step(name, asked)
 
@@ -535,7 +622,7 @@ class _Investigation:
         stated: StatedVerdict | None = None
         complaint = ""
         for attempt in (1, 2):
-            specs = self._specs() if attempt == 1 else ()
+            specs = self._specs() if attempt == 1 and not self.is_cut_off else ()
             extra = [said, asked]
             if complaint:
                 extra.append(Message("user", self.model_caller.masker.mask(f"{complaint} {ANSWER_WITH_JSON}")))
@@ -545,9 +632,13 @@ class _Investigation:
             except LLMTooLong:
                 break
             try:
-                turn = await self._stating(f"{prefix}/model/{attempt}", messages, extra, specs)
+                turn = await self._last_call(
+                    f"{prefix}/model/{attempt}", "Stating the verdict", messages, extra, specs, "executive_summary"
+                )
             except OverBudget:
-                break
+                if not specs:
+                    break
+                continue
             if turn.problem:
                 break
             try:
@@ -556,19 +647,6 @@ class _Investigation:
             except InputError as problem:
                 complaint = str(problem)
         return await self.whole_step(prefix, lambda: self._checked(prefix, stated, analysis))
-
-    async def _stating(
-        self, name: str, messages: Sequence[Message], extra: Sequence[Message], specs: Sequence[ToolSpec]
-    ) -> Turn:
-        # Without tools, a provider refuses a conversation that contains calls.
-        sent = [*(messages if specs else flattened(messages)), *extra]
-        native = self.assignment.native_tools if specs else None
-
-        async def asked() -> Turn:
-            self.recorder.progress("concluding", "Stating the verdict")
-            return await self.model_caller.call(sent, key=name, tools=specs, native=native, kind="executive_summary")
-
-        return await self.last_step(name, asked)
 
     async def _checked(self, name: str, stated: StatedVerdict | None, analysis: Masked) -> Verdict:
         """The verdict with its quotations looked up in the results that this agent saw."""

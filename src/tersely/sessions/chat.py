@@ -101,6 +101,7 @@ class Chats:
                 alert_type=parent.alert_type,
                 runbook=from_store(parent.runbook),
                 budget=budget,
+                remark=without(missing),
                 context=_context(parent, earlier, kept),
                 answers="chat_response",
                 question=QUESTION,

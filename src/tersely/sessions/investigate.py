@@ -16,7 +16,7 @@ from functools import partial
 import anyio
 
 from tersely.agent.assignment import Assignment, Report
-from tersely.agent.budget import WorkBudget
+from tersely.agent.budget import ReservingLLM, WorkBudget
 from tersely.agent.budget_options import BudgetOptions
 from tersely.agent.loop import investigate
 from tersely.agent.stated_verdict import from_analysis
@@ -51,6 +51,9 @@ logger = logging.getLogger(__name__)
 
 Fork = Callable[[Step, str, int], Awaitable[Sequence[Step]]]
 """Returns step functions for concurrent work; see `Worker.fork`."""
+
+STAGE_TOKENS = 4_000
+"""Tokens without which no stage is begun: they are hardly enough for one answer and a conclusion."""
 
 NOT_COMPARED = own_words("No model could compare the results of the agents; they were ranked by their evidence.")
 
@@ -148,7 +151,7 @@ class Investigations:
 
     async def _used_up(self, budget: WorkBudget, stage_id: str) -> str:
         async def ask() -> str:
-            return budget.used_up(share=1.0)
+            return budget.used_up(share=1.0) or budget.shortage(STAGE_TOKENS)
 
         return await self.step(f"{stage_id}/budget", ask)
 
@@ -178,15 +181,11 @@ class Investigations:
         masker = Masker(key=session.mark_key)
         prefix = execution.prefix or execution.stage_id
         missing = await wait_for_servers(self.registry, part.servers, recorder, masker, key=f"{prefix}/servers")
-        assignment = replace(self.assignment(execution), budget=budget)
+        assignment = replace(self.assignment(execution), budget=budget, remark=without(missing))
         others = self._sub_agents(execution, budget)
         report = await self.investigate(assignment, part, llm, recorder, execution.step, others)
-        analysis = report.analysis
-        if missing and llm and analysis:
-            # Without a model, the report names them itself.
-            analysis = analysis.derive(f"{analysis}\n\n{without(missing)}")
         reason = " ".join(filter(None, (report.reason, without(missing))))
-        report = replace(report, reason=reason, analysis=analysis)
+        report = replace(report, reason=reason)
         await _end(recorder, report)
         return report, missing
 
@@ -248,14 +247,18 @@ class Investigations:
         pipeline = Pipeline(
             results=self.kept, cache=self.cache, condense_seconds=self.plan.defaults.summarization.timeout
         )
+
+        def limited(llm: LLM | None) -> LLM | None:
+            return ReservingLLM(llm, assignment.budget) if llm and assignment.budget else llm
+
         return await investigate(
             assignment,
             llm=llm,
-            summarizer=self.summarizer(part),
-            summarizers=self.summarizers(part),
+            summarizer=limited(self.summarizer(part)),
+            summarizers={name: limited(one) or one for name, one in self.summarizers(part).items()},
             display_tokens=self.plan.defaults.display_tokens,
             executor=ToolExecutor(registry=self.registry, results=self.kept, pipeline=pipeline),
-            read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=assignment.key), llm)),
+            read_back=ReadBack(self.kept, summarize=pipeline.summarizer(Masker(key=assignment.key), limited(llm))),
             recorder=recorder,
             step=step,
             sub_agents=sub_agents,
@@ -438,8 +441,7 @@ class _StageWork:
             assignment = replace(
                 work.assignment(execution),
                 budget=budget,
-                earlier=tuple((one.agent, described(one)) for one in results),
-                earlier_are="agent",
+                compares=tuple((one.agent, described(one)) for one in results),
                 known_results=cited_results(results),
                 system=SYNTHESIS,
                 question=COMPARE,
