@@ -6,8 +6,8 @@ documentation.
 All of them, or those pages only. All go to FOLDER/all, which is not kept; the few that are shown somewhere (BEST) to
 FOLDER, small.
 
-The service is a real `tersely up` with the demonstration's systems. Investigations without a model are what it
-finds by itself; one with a scripted model shows what streams.
+The service is a real `tersely up` with the demonstration's systems and its two agents. Investigations without a model
+are what it finds by itself; those with a scripted model show what streams, stages, failures and prices.
 """
 
 import base64
@@ -16,6 +16,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import anyio
 from playwright.async_api import Browser, BrowserContext, Page
@@ -24,9 +25,12 @@ from tersely.demo.incidents import Incident
 from tests.browser.chromium import chromium, find_chromium
 from tests.browser.model import Storyteller
 from tests.browser.service import Up, demo_configuration, demo_incident, service
+from tests.browser.showcase import showcase
 
 BEST = ("session-light-wide", "call-light-wide", "call-json-dark-wide", "savings-light-wide", "session-dark-phone")
-WIDE, NARROW = (1280, 860), (390, 844)
+SIZES = {"wide": (1280, 860), "middle": (1024, 860), "phone": (390, 844)}
+SHOWN = ("again", "staged", "failed", "running", "cancelled")
+"""Sessions of the showcase that have a picture."""
 TOKEN = "shown-on-a-picture-only"
 
 
@@ -40,12 +44,30 @@ async def main(folder: Path, *only: str) -> int:
     with tempfile.TemporaryDirectory() as name:
         async with chromium(path) as browser:
             (Path(name) / "up").mkdir()
-            async with service(Path(name) / "up", demo_configuration(incident)) as up:
+            async with service(Path(name) / "up", two_agents(incident)) as up:
                 await survey(browser, up, incident, folder, only)
+            if not only or {"compare", "settings", "waterfall", *SHOWN} & {*only}:
+                (Path(name) / "showcase").mkdir()
+                async with showcase(Path(name) / "showcase") as shown:
+                    places = {one: f"/sessions/{getattr(shown, one)}" for one in SHOWN}
+                    places["compare"] = f"/sessions/{shown.done}/compare/{shown.again}"
+                    places["waterfall"] = f"/sessions/{shown.done}/trace"
+                    places["settings"] = "/settings"
+                    await everywhere(browser, shown.up, places, incident, folder, only)
             if not only or {"login", "streaming"} & {*only}:
                 await streaming(browser, Path(name), incident, folder)
     print(f"{len(list((folder / 'all').glob('*.png')))} pictures in {folder}")
     return 0
+
+
+def two_agents(incident: Incident) -> dict[str, Any]:
+    """As `tersely demo` has them: one sees everything, one only the system that the alert is about."""
+    stage = {"name": "investigation", "agents": ["all-systems", "cluster-only"]}
+    return demo_configuration(
+        incident,
+        agents={"all-systems": {}, "cluster-only": {"mcp_servers": ["cluster"]}},
+        chains={"default": {"alert_types": ["default"], "stages": [stage]}},
+    )
 
 
 async def survey(browser: Browser, up: Up, incident: Incident, folder: Path, only: tuple[str, ...]) -> None:
@@ -58,14 +80,17 @@ async def survey(browser: Browser, up: Up, incident: Incident, folder: Path, onl
     for session in sessions:
         await up.until(session, "completed")
     session = sessions[0]
-    timeline = (await up.ask("GET", f"/sessions/{session}/timeline"))["items"]
-    calls = {one["metadata"]["tool_name"]: one["event_id"] for one in timeline if one["event_type"] == "llm_tool_call"}
+    await up.ask("PUT", f"/sessions/{session}/rating", json={"rating": "right"})
+    await up.ask("PUT", f"/sessions/{session}/assignee", json={})
+    timeline = (await up.ask("GET", f"/sessions/{session}/timeline", params={"limit": 500}))["items"]
+    called = [one for one in timeline if one["event_type"] == "llm_tool_call" and not one["metadata"].get("is_error")]
+    called.sort(key=lambda one: one["metadata"].get("original_tokens") or 0)
+    calls = {one["metadata"]["tool_name"]: one["event_id"] for one in called}  # of each tool the largest result
     places = {
         "sessions": "/",
         "session": f"/sessions/{session}",
         "call": f"/sessions/{session}/calls/{calls['get_logs']}?q=warn",
         "call-json": f"/sessions/{session}/calls/{calls['list_pods']}",
-        "trace": f"/sessions/{session}/trace",
         "submit": "/submit",
         "servers": "/servers",
         "savings": "/savings?days=7",
@@ -82,7 +107,7 @@ async def everywhere(
 ) -> None:
     """Each page light and dark, wide and narrow."""
     for scheme in ("light", "dark"):
-        for kind, (width, height) in {"wide": WIDE, "phone": NARROW}.items():
+        for kind, (width, height) in SIZES.items():
             context = await opened(browser, scheme, width, height)
             page = await context.new_page()
             for name, place in places.items():
@@ -120,7 +145,7 @@ async def streaming(browser: Browser, folder: Path, incident: Incident, target: 
             up.token = TOKEN
             session = await up.submit("WATCHED: requests to the shop fail")
             for scheme in ("light", "dark"):
-                for kind, (width, height) in {"wide": WIDE, "phone": NARROW}.items():
+                for kind, (width, height) in SIZES.items():
                     context = await opened(browser, scheme, width, height)
                     page = await context.new_page()
                     await page.goto(f"{up.address}/sessions/{session}")

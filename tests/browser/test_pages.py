@@ -29,6 +29,17 @@ PNG = base64.b64decode(
 SVG = b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>"
 
 
+async def two_running_calls(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
+    """Two calls that have not returned."""
+    (stage,) = await recorder.plan(["look"])
+    await recorder.stage_status(stage, "in_progress")
+    inner = recorder.within(stage, "e")
+    about = {"server_name": "cluster", "tool_name": "get_logs", "arguments": {}}
+    async with inner.opened("1", "llm_tool_call", metadata=about), inner.opened("2", "llm_tool_call", metadata=about):
+        await anyio.sleep_forever()
+    raise AssertionError
+
+
 async def with_pictures(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
     """A call that returns text, a picture and something that only says that it is one; then the last answer."""
     (stage,) = await recorder.plan(["look"])
@@ -61,9 +72,13 @@ async def gate() -> anyio.Event:
 async def service(
     browser: Browser, gate: anyio.Event, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Running]:
-    """Alerts with the word LONG are long sessions that wait for the gate, PICTURES has some; others are short."""
+    """Alerts with the word LONG are long sessions that wait for the gate, PICTURES has some, RUNNING never ends; others
+    are short.
+    """
 
     async def work(session: Session, recorder: SessionRecorder, kept: KeptResults) -> SessionOutcome:
+        if "RUNNING" in session.alert:
+            return await two_running_calls(session, recorder, kept)
         if "PICTURES" in session.alert:
             return await with_pictures(session, recorder, kept)
         if "LONG" in session.alert:
@@ -194,6 +209,18 @@ async def test_the_answer_that_is_the_analysis_is_read_once(service: Running, pa
     await expect(page.get_by_text("The disk is full.").locator("visible=true")).to_have_count(1)
     await answer.locator("summary").click()
     await expect(answer).to_contain_text("The disk is full.")
+
+
+async def test_running_calls_are_counted_and_no_savings_are_claimed_before_there_are_any(
+    service: Running, page: Page
+) -> None:
+    session = await service.submit(data="RUNNING")
+    await page.goto(f"{service.address}/sessions/{session}")
+    await expect(page.locator(".call-row[data-status=running]")).to_have_count(2)
+    await expect(page.locator(".quiet-facts div", has_text="tool calls").locator("dd")).to_have_text("2")
+    await expect(page.locator(".calls-head")).to_contain_text("2 running")
+    text = await page.locator("main").inner_text()
+    assert "0%" not in text and "tool output" not in text and "→" not in text
 
 
 async def test_an_unreachable_database_is_reported_and_tried_again(service: Running, session: str, page: Page) -> None:

@@ -91,6 +91,8 @@ class CallPage extends HTMLElement {
       }
       return;
     }
+    // JSON on one line is shown on many.
+    this.querySelector(".panes").style.setProperty("--lines", String(Math.max(this.#kept.lines, Math.round(this.#kept.bytes / 40))));
     this.#beforeHead();
     this.#draw();
     this.#beside();
