@@ -1,10 +1,10 @@
 """The dashboard in a real Chromium: size of the first view, and the cost of a session with 5,000 events.
 
-    python -m bench.dashboard [--events 5000] [--smoke]
+    python -m bench.dashboard [--events 5000] [--viewers 50] [--smoke]
 
-Targets: a first view under 150 kB; while 5,000 events stream, no task over 100 ms; afterwards less than 150 MB in the
-page's heap. Measured with the browser's DevTools protocol, once while following the end and once for a page that is
-opened later.
+Targets: a first view of at most 120 kB; while 5,000 events stream to 50 viewers, no task over 70 ms; afterwards less
+than 150 MB in the page's heap. One viewer is a page in Chromium, measured with the browser's DevTools protocol, once
+while following the end and once when opened later; the others follow over WebSockets, and each has to get every event.
 
 The wall-clock duration of a task includes the time it waits for a CPU, so a busy machine makes every task longer. Hence
 three figures: the longest task by wall-clock time, the longest by CPU time of its thread (the browser's trace has
@@ -29,7 +29,7 @@ from tests.browser.chromium import chromium, find_chromium
 from tests.browser.long_session import MEASURE, long_work
 from tests.web.running import Running, running
 
-FIRST_VIEW, LONGEST_MS, HEAP_MB = 150_000, 100, 150
+FIRST_VIEW, LONGEST_MS, HEAP_MB = 120_000, 70, 150
 IDLE_MS = 8
 """Work of the empty page at a time: about as much as the dashboard draws in a frame."""
 
@@ -135,7 +135,20 @@ def tell(what: str, tasks: Tasks, long_tasks: list[float], beside: float, measur
     return fine
 
 
-async def main(events: int) -> bool:
+async def followed(service: Running, session: str, joined: anyio.Event, received: list[int]) -> None:
+    """Follow a session to its end as any other viewer does; how many stored events arrived."""
+    count = 0
+    async with service.viewer() as viewer:
+        await viewer.say(action="subscribe", channel=f"session:{session}")
+        joined.set()
+        async for text in viewer.socket:
+            count += '"seq":' in str(text)
+            if '"type":"session.status"' in str(text) and '"status":"completed"' in str(text):
+                break
+    received.append(count)
+
+
+async def main(events: int, viewers: int) -> bool:
     path = find_chromium()
     if path is None:
         print("dashboard: skipped, no Chromium on this machine")
@@ -143,7 +156,9 @@ async def main(events: int) -> bool:
     begin = anyio.Event()
     with tempfile.TemporaryDirectory() as folder:
         store = f"sqlite:///{Path(folder) / 'tersely.db'}"
-        async with running(store, work=long_work(events, begin)) as service, chromium(path) as browser:
+        # A viewer that waits for its turn on a busy machine is not a slow one.
+        service_of = running(store, work=long_work(events, begin), slow_seconds=600)
+        async with service_of as service, chromium(path) as browser:
             weights = {
                 name: await first_view(browser, service, where)
                 for name, where in {"sessions": "/", "submit": "/submit"}.items()
@@ -153,7 +168,7 @@ async def main(events: int) -> bool:
             for name, weight in weights.items():
                 print(
                     f"first view, {name:<10} {weight / 1000:6.1f} kB   "
-                    f"{'ok' if weight < FIRST_VIEW else 'OVER THE MARK'}"
+                    f"{'ok' if weight <= FIRST_VIEW else 'OVER THE MARK'}"
                 )
             idle = await (await browser.new_context()).new_page()
             await idle.evaluate(IDLE, IDLE_MS)
@@ -163,15 +178,29 @@ async def main(events: int) -> bool:
             page, wire = await opened(browser)
             await page.goto(address)
             await page.locator("#link-state[data-state=live]").wait_for()
-            await idle.evaluate("window.longest = 0")
-            async with traced(browser, page) as tasks:
-                begin.set()
-                await drawn(page, shown, 600)
-            beside = await idle.evaluate("window.longest")
+            received: list[int] = []
+            async with anyio.create_task_group() as others:
+                for _ in range(viewers - 1):
+                    joined = anyio.Event()
+                    others.start_soon(followed, service, session, joined, received)
+                    await joined.wait()
+                await idle.evaluate("window.longest = 0")
+                async with traced(browser, page) as tasks:
+                    begin.set()
+                    await drawn(page, shown, 1_800)
+                beside = await idle.evaluate("window.longest")
             good = tell(
-                f"{events:,} events, followed", tasks, await page.evaluate("window.tasks"), beside, await heap(wire)
+                f"{events:,} events, {viewers} viewers",
+                tasks,
+                await page.evaluate("window.tasks"),
+                beside,
+                await heap(wire),
             )
             await page.close()
+            stored = (await service.get(f"/sessions/{session}"))["last_seq"]
+            missed = sum(count < stored for count in received)
+            print(f"{'':<22} {len(received)} other viewers, each with {stored:,} events; {missed} of them missed some")
+            good &= not missed
 
             page, wire = await opened(browser)
             await idle.evaluate("window.longest = 0")
@@ -182,12 +211,13 @@ async def main(events: int) -> bool:
             good &= tell(
                 f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire)
             )
-            return good and max(weights.values()) < FIRST_VIEW
+            return good and max(weights.values()) <= FIRST_VIEW
 
 
 if __name__ == "__main__":
     options = parser(__doc__)
     options.add_argument("--events", type=int, help="events of the long session (5,000; smoke: 200)")
+    options.add_argument("--viewers", type=int, help="viewers of it at once (50; smoke: 5)")
     given = options.parse_args()
-    met = anyio.run(main, given.events or (200 if given.smoke else 5_000))
+    met = anyio.run(main, given.events or (200 if given.smoke else 5_000), given.viewers or (5 if given.smoke else 50))
     raise SystemExit(0 if met or given.smoke else 1)
