@@ -5,7 +5,8 @@
 Each command runs on a project made from a seed (`bench.command_project`), so that what an agent has to learn from its
 output is known: the needles. Beside `tersely run`: the output as it is; cut as Claude Code cuts it (over 30,000
 characters, the middle is left out); cut as Codex does (over 256 lines or 10 KiB, the same); and head and tail in our
-budget. rtk is in none of the package registries that Python, Node and Debian have, so it is not in the table.
+budget. rtk is in none of the package registries that Python, Node and Debian have (packages of that name are other
+programs), so it is not in the table.
 
 An agent that misses a needle asks again: with `tersely read HANDLE --grep …`, which reads what was kept, or by running
 the command once more with a filter. A failure is hidden if a command failed and nothing that is shown says so.

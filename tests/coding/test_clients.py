@@ -96,7 +96,7 @@ def test_results_of_copilot_keep_their_end_and_their_kind(tmp_path: Path) -> Non
 def test_notes_name_the_tool_of_the_gateway_where_the_client_has_it(tmp_path: Path) -> None:
     event = claude_code_events(str(tmp_path))[0]
     shown = str(hook_of("claude-code", tmp_path, reader="mcp__logs__read_result").answer(event))
-    assert "mcp__logs__read_result(handle=" in shown and "tersely read" not in shown
+    assert "mcp__logs__read_result(handle=" in shown and "tersely read" not in shown and "TERSELY_OFF=1" in shown
 
 
 def test_what_a_plugin_put_in_place_is_counted(tmp_path: Path) -> None:

@@ -336,13 +336,9 @@ class _ToolCall:
         return last_request(path, _TRANSCRIPT_BYTES)
 
     def _note(self) -> "NoteWriter":
-        if self.hook.reader:
-            from tersely.pipeline.core import NoteWriter
-
-            return NoteWriter(read=self.hook.reader, passes_handles=False)
         from tersely.coding.notes import ShellNoteWriter
 
-        return ShellNoteWriter(whole=WHOLE if self.is_command else "")
+        return ShellNoteWriter(read=self.hook.reader, whole=WHOLE if self.is_command else "")
 
     def _is_in_workspace(self, path: str) -> bool:
         folder = self.event.get("cwd")
