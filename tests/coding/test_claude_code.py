@@ -143,7 +143,7 @@ def test_the_process_answers_on_standard_output_and_never_fails(tmp_path: Path) 
         done = subprocess.run(command, input=text, capture_output=True, text=True, env=env | more, check=False)
         return done.returncode, done.stdout, done.stderr
 
-    code, out, err = hooked(json.dumps(event))
+    code, out, err = hooked(json.dumps(event), "--seconds", "120")
     assert (code, err) == (0, "") and NEEDLE in json.loads(out)["hookSpecificOutput"]["updatedToolOutput"]["stdout"]
     for text, more in (
         ("not JSON", {}),

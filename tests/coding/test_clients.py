@@ -161,7 +161,8 @@ def test_the_plugin_of_opencode_replaces_and_refuses(tmp_path: Path) -> None:
     """
     module = tmp_path / "agent.mjs"
     module.write_text(program)
-    plugin.write_text(plugin.read_text().replace('"hook", "opencode"', '"hook", "opencode", "--seconds", "60"'))
+    patient = plugin.read_text().replace('"hook", "opencode"', '"hook", "opencode", "--seconds", "120"')
+    plugin.write_text(patient.replace("15000", "150000"))
     done = subprocess.run(["node", str(module)], env=env, check=True, capture_output=True, text=True)
     first, second, refused = json.loads(done.stdout)
     assert NEEDLE in first["output"] and "[Shortened from" in first["output"] and first["metadata"] == {"exit": 0}

@@ -80,8 +80,8 @@ def install(
 ) -> None:
     """Set the hooks of CLIENT up.
 
-    CLIENT is claude-code, copilot, opencode, cursor, gemini-cli, qwen-code, codex or crush. The last four let no hook
-    replace a result, so theirs only refuses input that contains a mask.
+    CLIENT is claude-code, copilot, opencode, cursor, gemini-cli, qwen-code, codex, crush or goose. The last five let no
+    hook replace a result, so theirs only refuses input that contains a mask.
 
     Shows the changes, asks, and saves a copy of the file beside it before writing. Comments and formatting are kept.
 

@@ -5,7 +5,7 @@ A new client is a row of `DIALECTS`, a row in `settings/client_hooks.py`, and it
 
 What each can do, and in which version this was found, is in `docs/how-to/coding-agents.md`. A client
 that would show a replaced result as an error (Gemini CLI), without the exit code of its command
-(Codex), or not at all (Qwen Code, Crush) has no `after` here: only its writes are looked at.
+(Codex), or not at all (Qwen Code, Crush, Goose) has no `replace` here: only its writes are looked at.
 """
 
 from collections.abc import Callable
@@ -106,4 +106,5 @@ DIALECTS = {
     "qwen-code": Dialect(refuse=_permission_denied),
     "codex": Dialect(refuse=_permission_denied),
     "crush": Dialect(refuse=lambda reason: {"decision": "deny", "reason": reason}, event="event"),
+    "goose": Dialect(refuse=lambda reason: {"decision": "block", "reason": reason}, event="event"),
 }

@@ -17,6 +17,7 @@ VERSIONS = {
     "qwen-code": "Qwen Code 0.15.10 (its program, and the documentation in it)",
     "codex": "Codex (its source and schemas of August 2026)",
     "crush": "Crush (its source and documentation of August 2026)",
+    "goose": "Goose (its source and documentation of May 2026)",
 }
 
 SECRET = "hunter2hunter2"
@@ -75,6 +76,7 @@ REFUSALS: dict[str, dict[str, Any]] = {
     "qwen-code": _DENIED,
     "codex": _DENIED,
     "crush": {"decision": "deny", "reason": str},
+    "goose": {"decision": "block", "reason": str},
 }
 """The answer by which a client refuses a tool call; a text in it stands for itself."""
 
@@ -189,8 +191,7 @@ def writing_event_of(client: str, folder: str, content: str) -> dict[str, Any]:
         return {"sessionId": "3c9e1a52", "timestamp": 1, "cwd": folder, "toolName": "create", "toolArgs": given}
     names = {"claude-code": "Write", "cursor": "Write", "codex": "apply_patch", "gemini-cli": "write_file"}
     event = {"claude-code": "PreToolUse", "cursor": "preToolUse", "gemini-cli": "BeforeTool"}.get(client, "PreToolUse")
-    # Crush and the plugin of OpenCode name the event otherwise, or not; it is known by what it lacks.
-    name = {"event": event} if client == "crush" else {"hook_event_name": event}
+    name = {"event": event} if client in ("crush", "goose") else {"hook_event_name": event}
     tool = names.get(client, "write")
     return {**name, "session_id": "313909e", "cwd": folder, "tool_name": tool, "tool_input": given}
 

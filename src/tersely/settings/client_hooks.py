@@ -233,6 +233,16 @@ HOOK_CLIENTS = {
             restart="Start Crush again.",
             source="https://github.com/charmbracelet/crush/blob/main/docs/hooks/README.md",
         ),
+        HookClient(
+            name="goose",
+            title="Goose",
+            user=".agents/plugins/tersely/hooks/hooks.json",
+            project=".agents/plugins/tersely/hooks/hooks.json",
+            # Its tools are named after extensions, which have names of the user's choice.
+            events={"PreToolUse": ".*"},
+            restart="Start a new session of Goose.",
+            source="https://block.github.io/goose/docs/guides/context-engineering/hooks",
+        ),
     )
 }
 
