@@ -6,13 +6,11 @@
   A README of examples/ is played in a copy of its folder.
 - A fenced block with a title (```python title="server.py") is written to a file of this name first.
 - Every other line of a code block that begins with `tersely` is parsed by the command line: command and options exist.
-- Fenced JSON and YAML can be parsed.
 
-Python without a title is run by tests/test_examples.py.
+Files and messages: test_files.py. Python without a title: tests/test_examples.py.
 """
 
 import contextlib
-import json
 import os
 import re
 import shlex
@@ -26,7 +24,6 @@ from pathlib import Path
 
 import click
 import pytest
-import yaml
 
 from tersely.cli import main
 from tests.docs.blocks import ROOT, Block, all_blocks, blocks, pages
@@ -168,11 +165,3 @@ def test_every_block_says_what_it_is() -> None:
         and re.match(r"(?:\$ |tersely |make |python |curl |from tersely)", block.text)
     ]
     assert not wrong, "\n".join(wrong)
-
-
-def test_json_and_yaml_in_the_docs_can_be_read() -> None:
-    for block in all_blocks("json"):
-        if block.text.startswith(("{", "[")):
-            json.loads(block.text)
-    for block in all_blocks("yaml"):
-        yaml.safe_load(block.text)
