@@ -9,6 +9,8 @@ import sys
 
 def launch() -> None:
     words = sys.argv[1:]
+    if sys.platform == "win32" and (words[:1] == ["run"] or words[:2] == ["hook", "helper"]):
+        sys.exit("tersely: This command needs a Unix system. On Windows: COMMAND 2>&1 | tersely condense --keep")
     if words[:1] == ["run"]:
         from tersely.coding.run import run
         from tersely.settings.variables import process_environment
@@ -21,7 +23,7 @@ def launch() -> None:
             from tersely.coding.helper import serve_hooks
 
             sys.exit(serve_hooks(process_environment()))
-        if "--warm" in words[2:] and "--help" not in words:
+        if "--warm" in words[2:] and "--help" not in words and sys.platform != "win32":
             from tersely.coding.warm import answer_warm
 
             sys.exit(answer_warm(words[1:], process_environment()))

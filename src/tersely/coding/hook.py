@@ -8,8 +8,7 @@ after a time limit.
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tersely.coding.dialects import DIALECTS
@@ -126,10 +125,10 @@ def hook(words: Sequence[str], environment: Mapping[str, str], raw: bytes | None
     for name in options.unusable:
         shortener.log(f"hook setting {name!r} cannot be used", ValueError())
     try:
-        _limit(options.seconds, shortener)
+        cancel = _limit(options.seconds, shortener)
         if environment.get("TERSELY_OFF", "") in ("", "0"):
             answer = answer_to(_read_event() if raw is None else raw, options, environment)
-            signal.setitimer(signal.ITIMER_REAL, 0)  # An answer is written whole.
+            cancel()  # An answer is written whole.
             write_all(1, answer)
     except BaseException as problem:  # noqa: BLE001
         # Broad, because no error of ours may reach the agent.
@@ -171,15 +170,24 @@ def _shortener(options: HookOptions, environment: Mapping[str, str]) -> ResultSh
     )
 
 
-def _limit(seconds: float, shortener: ResultShortener) -> None:
-    """End the process without an answer when the time is up."""
+def _limit(seconds: float, shortener: ResultShortener) -> Callable[[], object]:
+    """End the process without an answer when the time is up; the function that is returned cancels that."""
 
-    def stop(number: int, frame: FrameType | None) -> None:
+    def stop(*signalled: object) -> None:
         shortener.log("hook", TimeoutError())
         os._exit(0)
 
+    seconds = max(0.05, seconds)
+    if not hasattr(signal, "setitimer"):  # Windows
+        from threading import Timer
+
+        timer = Timer(seconds, stop)
+        timer.daemon = True
+        timer.start()
+        return timer.cancel
     signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, max(0.05, seconds))
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    return lambda: signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _read_event() -> bytes:
