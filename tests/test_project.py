@@ -45,6 +45,21 @@ def test_workflows_run_targets_that_exist() -> None:
     assert {"lint", "test", "docs", "smoke", "sbom"} <= used <= targets
 
 
+def test_every_action_is_pinned_by_its_commit_with_the_version_beside_it() -> None:
+    for path in (*WORKFLOWS, ROOT / "examples" / "ci" / "workflow.yml"):
+        used = re.findall(r"uses: (.+)$", path.read_text("utf-8"), re.MULTILINE)
+        assert used and not [name for name in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", name)], path
+
+
+def test_a_release_publishes_an_image_with_bill_of_materials_and_provenance() -> None:
+    """Where it goes is a variable of the repository, so that no file names a registry."""
+    image = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text("utf-8"))["jobs"]["image"]
+    (push,) = [step for step in image["steps"] if step.get("id") == "push"]
+    assert push["with"]["sbom"] and push["with"]["provenance"] == "mode=max" and push["with"]["push"]
+    (attest,) = [step for step in image["steps"] if "attest" in step.get("uses", "")]
+    assert attest["with"]["subject-digest"] == "${{ steps.push.outputs.digest }}"
+
+
 def test_every_version_of_python_that_is_claimed_is_tested() -> None:
     claimed = re.findall(r"Python :: (3\.\d+)", (ROOT / "pyproject.toml").read_text("utf-8"))
     jobs: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text("utf-8"))["jobs"]
