@@ -156,6 +156,11 @@ bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick 
 	@$(BENCH)/python -m bench.represented
 	@$(BENCH)/python -m bench.linearity
 
+.PHONY: figures
+figures: .venv-bench/.ready ## Run the condenser's and the commands' benchmark on this commit, add the figures to docs/figures, draw them
+	@$(BIN)/python -m bench.record
+	@$(BIN)/python -m bench.plots
+
 .PHONY: plots
 plots: .venv/.ready ## The figures of benchmark runs as SVG, from docs/figures
 	@$(BIN)/python -m bench.plots

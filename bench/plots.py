@@ -1,11 +1,10 @@
 """Draws the figures of benchmark runs as SVG, from their JSON: `make plots`.
 
-    python -m bench.condense --task t1,t5,t6 --json docs/figures/condense-3.json
-    python -m bench.commands --json docs/figures/commands.json
+    make figures             runs the benchmarks on this commit and adds a file each (bench.record)
     python -m bench.plots
 
-Of the condenser's files, the one with the highest number gives the bars beside the peers; all of them, in order, the
-history by version.
+Of each benchmark's files, the one with the highest number gives the bars beside the peers; all of them, in order, the
+history by version. Figures that were transcribed, because their run wrote no file, are drawn as rings and called so.
 """
 
 import json
@@ -32,6 +31,17 @@ def machine() -> str:
     names = re.findall(r"model name\s*: (.*)", cpus.read_text()) if cpus.exists() else []
     name = names[0] if names else platform.processor() or platform.machine()
     return f"{name}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def runs_of(name: str) -> list[dict[str, Any]]:
+    """The recorded runs of a benchmark, the oldest first."""
+    files = sorted(FIGURES.glob(f"{name}-*.json"), key=lambda path: [int(n) for n in re.findall(r"\d+", path.stem)])
+    return [json.loads(path.read_text("utf-8")) for path in files]
+
+
+def caption(run: Mapping[str, Any]) -> str:
+    """Of which version, when and where the figures are."""
+    return " · ".join(str(run[key]) for key in ("version", "date", "machine") if run.get(key))
 
 
 def bars(run: Mapping[str, Any]) -> str:
@@ -64,7 +74,8 @@ def bars(run: Mapping[str, Any]) -> str:
             f'<rect x="{x}" y="{top + height + 28}" width="12" height="12" fill="{COLORS[order % len(COLORS)]}"/>'
         )
         parts.append(_text(x + 18, top + height + 38, engine, 12))
-    return _picture(width, top + height + 52, parts)
+    parts.append(_text(16, top + height + 58, caption(run), 10))
+    return _picture(width, top + height + 68, parts)
 
 
 def history(runs: Sequence[Mapping[str, Any]]) -> str:
@@ -82,14 +93,17 @@ def history(runs: Sequence[Mapping[str, Any]]) -> str:
         line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in points)
         parts.append(f'<polyline points="{line}" fill="none" stroke="{color}" stroke-width="2"/>')
         for x, y, run in points:
-            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{color}"/>')
+            inside = "#fff" if "Transcribed" in run.get("source", "") else color
+            parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" fill="{inside}" stroke="{color}" stroke-width="2"/>')
             parts.append(
                 _text(x + 6, y - 6 + 12 * order, f"{run['scores'][task]['tersely']['1000']:.2f}".lstrip("0"), 10)
             )
         parts.append(f'<rect x="{width - 200}" y="{top + 20 * order}" width="12" height="12" fill="{color}"/>')
         parts.append(_text(width - 182, top + 10 + 20 * order, TITLES[task], 12))
-    parts += [_text(50 + number * step, top + height + 20, run["version"], 11) for number, run in enumerate(runs)]
-    return _picture(width, top + height + 34, parts)
+    for number, run in enumerate(runs):
+        parts.append(_text(50 + number * step, top + height + 20, run["version"], 11))
+        parts.append(_text(50 + number * step, top + height + 34, run.get("date", "transcribed"), 10))
+    return _picture(width, top + height + 46, parts)
 
 
 def commands(run: Mapping[str, Any]) -> str:
@@ -115,7 +129,8 @@ def commands(run: Mapping[str, Any]) -> str:
         if one["hidden"]:
             plural = "s" if one["hidden"] > 1 else ""
             parts.append(_text(width - 140, y + 20, f"hides {one['hidden']} failure{plural}", 12, bold=True))
-    return _picture(width, top + len(figures) * row + 6, parts)
+    parts.append(_text(16, top + len(figures) * row + 10, caption(run), 10))
+    return _picture(width, top + len(figures) * row + 20, parts)
 
 
 def _text(x: float, y: float, text: str, size: int, *, bold: bool = False) -> str:
@@ -136,9 +151,7 @@ def main() -> None:
     options = parser(__doc__)
     options.add_argument("--into", type=Path, default=PICTURES, help="folder for the pictures")
     asked = options.parse_args()
-    files = sorted(FIGURES.glob("condense-*.json"), key=lambda path: [int(n) for n in re.findall(r"\d+", path.stem)])
-    runs = [json.loads(path.read_text("utf-8")) for path in files]
-    of_commands = json.loads((FIGURES / "commands.json").read_text("utf-8"))
+    runs, of_commands = runs_of("condense"), runs_of("commands")[-1]
     if asked.smoke:
         print(len(bars(runs[-1])), len(history(runs)), len(commands(of_commands)))
         return

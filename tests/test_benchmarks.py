@@ -36,6 +36,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "pipeline": (),
     "plots": (),
     "quality": (),
+    "record": (),
     "represented": (),
     "research": (),
     "scale": (),
