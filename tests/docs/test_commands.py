@@ -1,9 +1,11 @@
 """What the docs tell people to type works.
 
-- A fenced `console` block is run: lines that begin with `$` are commands, of one bash per page, in an empty folder and
-  with an empty home. The other lines have to be in the output of the command before them, in this order; `…` stands
-  for anything. A command fails the test if it exits with a code other than 0.
-  A README of examples/ is played in a copy of its folder.
+- Fenced `console` and `bash` blocks are played, all of a page in one bash with an empty home. In a `console` block,
+  lines that begin with `$` are commands; the others have to be in the output of the command before them, in this order;
+  `…` stands for anything. A command fails the test if it exits with a code other than 0.
+- Tutorials begin in an empty folder and READMEs of examples/ in a copy of theirs. All other pages are played on a stage
+  (stage.py) with small files, sessions and stand-ins for programs such as kubectl.
+- What cannot be played here has its reason in `NOT_PLAYED` of stage.py; a test counts and prints them.
 - A fenced block with a title (```python title="server.py") is written to a file of this name first.
 - Every other line of a code block that begins with `tersely` is parsed by the command line: command and options exist.
 
@@ -18,71 +20,46 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import pytest
 
 from tersely.cli import main
-from tests.docs.blocks import ROOT, Block, all_blocks, blocks, pages
+from tests.docs.blocks import ROOT, all_blocks, blocks, pages
+from tests.docs.stage import MARK, Stage, Step, steps_of
 
-PLAYED = [page for page in pages() if any(block.language == "console" for block in blocks(page))]
+PLAYED = [page for page in pages() if any(not step.reason for step in steps_of(page))]
+ON_POSTGRESQL = ("docs/how-to/investigations.md", "docs/how-to/backup.md")
 LANGUAGES = {"bash", "console", "http", "json", "pycon", "python", "text", "toml", "yaml"}
-_MARK = "=== command"
 
 
-@dataclass
-class Step:
-    command: str
-    expected: list[str]
+@pytest.fixture(scope="module")
+def tersely(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a `tersely` that has imported its libraries already."""
+    folder = Path(tempfile.mkdtemp(prefix="docs-"))  # The address of a socket is short.
+    process = subprocess.Popen([sys.executable, "-m", "tests.docs.forked", str(folder)], cwd=ROOT)
+    try:
+        while not (folder / "tersely").exists():
+            assert process.poll() is None
+            time.sleep(0.05)
+        yield folder
+    finally:
+        process.kill()
+        process.wait()
+        shutil.rmtree(folder)
 
 
-def steps_of(block: Block) -> Iterator[Step]:
-    step: Step | None = None
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            if step:
-                yield step
-            step = Step(line[2:], [])
-        elif step and line.startswith("> "):
-            step.command += f"\n{line[2:]}"
-        elif step and line.strip():
-            step.expected.append(line)
-    if step:
-        yield step
-
-
-def play(page: str, folder: Path) -> list[tuple[Step, str]]:
+def play(stage: Stage) -> list[tuple[Step, str]]:
     """Run the page's commands and return each with what it wrote."""
-    steps: list[Step] = []
-    script = ["exec 2>&1", "trap 'kill $(jobs -p) 2>/dev/null' EXIT"]
-    for number, block in enumerate(blocks(page)):
-        if block.title:
-            source = folder / f".block-{number}"
-            source.write_text(block.text, "utf-8")
-            script.append(f"cp {source} {shlex.quote(block.title)}")
-        if block.language == "console":
-            for step in steps_of(block):
-                steps.append(step)
-                script += [f"echo '{_MARK} {len(steps)}'", step.command, "CODE=$?", f"echo; echo '{_MARK}' ended $CODE"]
-                script.append('test "$CODE" = 0 || exit 1')
-    (folder / "home").mkdir()
-    if page.startswith("examples/"):
-        shutil.copytree((ROOT / page).parent, folder / "work")
-    else:
-        (folder / "work").mkdir()
-    kept = {name: os.environ[name] for name in ("LANG", "TMPDIR") if name in os.environ}
-    environment = kept | {
-        "HOME": str(folder / "home"),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "LC_ALL": "C.UTF-8",
-    }
     process = subprocess.Popen(
-        ["bash", "-c", "\n".join(script)],
-        cwd=folder / "work",
-        env=environment,
+        ["bash", "-c", stage.script()],
+        cwd=stage.work,
+        env=stage.environment,
         stdout=subprocess.PIPE,
         stdin=subprocess.DEVNULL,
         encoding="utf-8",
@@ -94,17 +71,21 @@ def play(page: str, folder: Path) -> list[tuple[Step, str]]:
         # What the page left running.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    said = re.split(rf"^{_MARK} \d+\n", output, flags=re.MULTILINE)[1:]
-    assert process.returncode == 0, f"{page}: {steps[len(said) - 1].command}\n{said[-1]}"
+    steps = steps_of(stage.page)
+    before, *said = re.split(rf"^{MARK} \d+\n", output, flags=re.MULTILINE)
+    assert process.returncode == 0, f"{steps[len(said) - 1]}\n{(said or [before])[-1]}"
     return list(zip(steps, said, strict=True))
 
 
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="bash")
-@pytest.mark.parametrize("page", PLAYED, ids=str)
-def test_the_commands_of_a_page_print_what_it_shows(page: str, tmp_path: Path) -> None:
-    for step, said in play(page, tmp_path):
+@pytest.mark.parametrize("page", PLAYED)
+def test_the_commands_of_a_page_print_what_it_shows(
+    page: str, tmp_path: Path, tersely: Path, request: pytest.FixtureRequest
+) -> None:
+    database = str(request.getfixturevalue("postgresql_url")) if page in ON_POSTGRESQL else ""
+    for step, said in play(Stage(page, tmp_path, tersely, database)):
         patterns = [".*".join(map(re.escape, line.strip().split("…"))) for line in step.expected]
         pattern = re.compile(".*?".join(patterns), re.DOTALL)
         flat = re.sub(r"[ \t]+", " ", said)
@@ -135,6 +116,31 @@ def test_every_command_in_the_docs_exists_with_its_options() -> None:
             if reason := misuse(words):
                 wrong.append(f"{page}: {line}: {reason}")
     assert not wrong and count > 200, "\n".join(wrong)
+
+
+def test_commands_that_are_not_played_exist_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A target of make, a benchmark with its options."""
+    steps = [step for page in pages() for step in steps_of(page)]
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    wrong = []
+    for step in steps:
+        words = shlex.split(step.command, comments=True)
+        if words[0] == "make":
+            wrong += [f"{step.block}: make {word}" for word in words[1:] if word not in targets]
+        elif step.reason and "-m" in words:
+            module, *rest = words[words.index("-m") + 1 :]
+            source = ROOT / f"{module.replace('.', '/')}.py"
+            text = source.read_text("utf-8") if source.exists() else ""
+            wrong += [
+                f"{step.block}: {step.command}" for word in rest if word.startswith("--") and f'"{word}"' not in text
+            ]
+            wrong += [] if text else [f"{step.block}: there is no {module}"]
+    assert not wrong, "\n".join(wrong)
+    reasons = Counter(step.reason for step in steps if step.reason)
+    assert reasons.total() <= len(steps) // 3, reasons
+    with capsys.disabled():
+        needs = ", ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+        print(f"\n{len(steps) - reasons.total()} of {len(steps)} commands of the docs are played; others need: {needs}")
 
 
 def misuse(words: list[str]) -> str:
