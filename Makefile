@@ -109,6 +109,10 @@ dist: .venv/.ready ## Wheel and source archive, into dist
 smoke: .venv/.ready ## Both archives in fresh environments with an empty home, then tersely[all] and its demo
 	@$(BIN)/python -m tests.smoke --demo
 
+.PHONY: quickstart
+quickstart: .venv/.ready ## What a stranger does first: a clean clone, an empty home, make demo, the commands of the README
+	@$(BIN)/python -m tests.quickstart
+
 .PHONY: docs
 docs: .venv-docs/.ready ## The documentation site, into build/site; broken links fail
 	@$(BIN)/python -m website.generate
