@@ -139,3 +139,17 @@ def test_a_history_with_changes_keeps_the_commit_of_each_change() -> None:
 
     assert "+    squeak(hinge);" in shown
     assert "commit 0000001f0000…" in shown
+
+
+def test_a_change_that_is_made_everywhere_gives_way_to_the_one_that_is_not() -> None:
+    text = ""
+    for number in range(20):
+        text += f"diff --git a/shop/report_{number}.py b/shop/report_{number}.py\n"
+        text += f"--- a/shop/report_{number}.py\n+++ b/shop/report_{number}.py\n"
+        for hunk in range(4):
+            text += f"@@ -{20 + hunk * 20},3 +{20 + hunk * 20},3 @@ def sum_{hunk}():\n     step()\n"
+            text += f"-    return total + {hunk}\n+    return total - {hunk}\n done()\n"
+        if number == 9:
+            text += "@@ -1,2 +1,2 @@\n import os\n-def report(amount: int):\n+def report(amount: int, currency: str):\n"
+    for question in ("", "did a signature change?"):
+        assert "currency: str" in condense_structurally(text, 600, question).text

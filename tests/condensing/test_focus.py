@@ -55,6 +55,7 @@ def test_wishes_are_read_from_the_words_around_them() -> None:
     assert Focus.parse("why is this query slow").superlative == 1
     assert Focus.parse("the least memory").superlative == -1
     assert Focus.parse("anything unusual?").unusual
+    assert Focus.parse("which timeout is out of line?").unusual and Focus.parse("what does not fit?").unusual
     assert Focus.parse("").trouble and Focus.parse("").unusual and not Focus.parse("")
 
 

@@ -175,3 +175,11 @@ def test_ordinary_rows_are_a_pattern_once_and_then_only_what_differs() -> None:
     assert (
         "web-77 Running ClusterFirst default-scheduler" in condense_structurally(text, 500, "Where runs web-77?").text
     )
+
+
+def test_a_row_is_found_by_its_name_even_if_that_is_a_common_word() -> None:
+    about = ("runtime version", "library, old version", "tools to make version files", "development version")
+    rows = [f"ii  {f'lib{at}':<16} {at}.4-1         {about[at % 4]}" for at in range(400)]
+    rows[234] = f"ii  {'make':<16} 4.3-4         utility for directing compilation"
+    text = "||/ Name             Version       Description\n" + "\n".join(rows)
+    assert "make 4.3-4" in condense_structurally(text, 300, "which version of make is there?").text

@@ -90,6 +90,7 @@ _UNUSUAL = re.compile(
     r"\b(unusual|odd|anomal\w*|outliers?|stands? out|different|differs?|unexpected|strange|weird|suspicious|abnormal"
     r"|irregular|"
     r"deviat\w*|inconsistent|mismatch\w*|rare|wrong|unique|notable|peculiar|overview|(?:look at|check|see) first"
+    r"|atypical|surprising|sticks? out|out of (?:line|place|the ordinary)|(?:does|do|did)(?: not|n't) (?:fit|belong)"
     r"|(?:than|from|unlike) (?:all )?(?:the )?(?:others?|rest)|not the same)\b",
     re.I,
 )
@@ -237,6 +238,8 @@ class Focus:
     since: str = ""
     until: str = ""
     """As written in the question: a time of day, a date, or both."""
+    words: frozenset[str] = frozenset()
+    """The words of the question in lower case, also those that usually say little: `make` may be a name."""
     _automaton: ahocorasick.Automaton | None = field(default=None, compare=False, repr=False)
 
     def __bool__(self) -> bool:
@@ -352,8 +355,14 @@ def _parse(text: str) -> Focus:
         negated=_negated(question),
         since=since.group(1) if since else around.group(1) if around else "",
         until=until.group(1) if until and since else "",
+        words=_possible_names(question),
         _automaton=_build(kept, language, counting=_COUNTING.search(question) is not None),
     )
+
+
+def _possible_names(question: str) -> frozenset[str]:
+    words = (match.group().rstrip(".:/'").lower() for match in _WORD.finditer(question))
+    return frozenset(word for word in words if len(word) > 1 and not word.isdigit() and word not in STOP)
 
 
 def _measures(question: str) -> tuple[str, ...]:

@@ -138,7 +138,9 @@ _TABLE = {
     ),
     "lines of records": Weights(severity=0.05, severity_asked=0.25, rarity=0.25, rarity_asked=0.5),
     "table": Weights(
-        severity=0.15, severity_asked=0.4, roles={"incomplete": 0.9, "header": 0.4, "counts": 0.3, "first rows": 0.15}
+        severity=0.15,
+        severity_asked=0.4,
+        roles={"named": 2.5, "incomplete": 0.9, "header": 0.4, "counts": 0.3, "first rows": 0.15},
     ),
     "lines beside tables": Weights(severity=0.25, severity_asked=0.25, roles={"line": 0.3}),
     "test_run": Weights(

@@ -27,6 +27,7 @@ MOST_UNITS = 60_000
 _FILE = re.compile(r"diff --git (?:a/)?(.+?) (?:b/)?(\S+)$|diff (?:-\S+ )*(\S+) (\S+)$|Index: (\S+)$")
 _OLD = re.compile(r"--- (?:a/)?([^\t\n]+)")
 _NEW = re.compile(r"\+\+\+ (?:b/)?([^\t\n]+)")
+_DIGITS = re.compile(r"\d+")
 _COMMIT = re.compile(r"commit [0-9a-f]{7,64}\b|From [0-9a-f]{40} ")
 _HUNK = re.compile(r"@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@.*")
 _RARELY_READ = re.compile(
@@ -133,11 +134,14 @@ class _Units:
             if together:
                 # Only the last line is chosen for itself; the others are shown with it.
                 scores = [-1.0 - gain] * (len(block) - 1) + [max(scores)]
+            # The same change in many places gives way to others.
+            shape = _DIGITS.sub("#", "\n".join(line for _, line in block)) if together else ""
             for index, (number, line) in enumerate(block):
                 # The words of the path speak for what was changed, hardly for the lines around it.
                 score = scores[index] + gain * (1.0 if changed else 0.2)
                 parent = len(self.units) - 1 if together and index else owner
-                self.units.append(Unit(_cut(line), number, number, score, parent=parent))
+                family = (shape or _DIGITS.sub("#", line)) if changed else None
+                self.units.append(Unit(_cut(line), number, number, score, parent=parent, family=family))
 
 
 def _is_rarely_read(name: str) -> bool:

@@ -19,10 +19,10 @@ from typing import Literal
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.features import Features
-from tersely.condensing.field_counts import FEWEST, Counted, FieldValues, match_of, named_values, telling
+from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, match_of, named_values, telling
 from tersely.condensing.focus import Focus, scan, subwords
 from tersely.condensing.lexicon import STATES
-from tersely.condensing.records import Cells, Column, sounds_like_a_name, weigh_columns
+from tersely.condensing.records import Cells, Column, counts_of, sounds_like_a_name, weigh_columns
 from tersely.condensing.totals import TemplateLines, Totals
 from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
@@ -47,6 +47,8 @@ USUAL_SHARE = 0.8
 """Share of the rows that have the usual value of a column."""
 ORDINARY = 0.3
 """A row that scores at most so much more than half of the rows is an ordinary one."""
+DISTINCT = 0.9
+"""Share of different values from which on a column may have the names of the rows."""
 LEAST_SAVED = 0.25
 """Share of an ordinary row that must have usual values, or it is shown whole."""
 
@@ -316,9 +318,22 @@ def _weigh_rows(alike: list[tuple[int, Table]], focus: Focus, scores: list[float
                     ratio = _RATIO.match(value) if len(value) < 12 else None
                     if ratio and ratio.group(1) != ratio.group(2):
                         scores[place] += roles["incomplete"]
+    _raise_named(columns, focus, scores)
     for offset, table in alike:
         for row in range(min(3, len(table.rows))):
             scores[offset + row] += roles["first rows"] / len(alike)
+
+
+def _raise_named(columns: list[Column], focus: Focus, scores: list[float]) -> None:
+    """Raise the rows whose name is a word of the question: the package `make` rather than all that is about making."""
+    if not focus.words:
+        return
+    for column in columns:
+        if len(counts_of(column.values)) < DISTINCT * len(column.values):
+            continue
+        named = [at for at, value in enumerate(column.values) if value.partition(":")[0].lower() in focus.words]
+        for at in named if len(named) <= MOST_NAMED else ():
+            scores[column.rows[at]] += WEIGHTS["table"].roles["named"]
 
 
 def _fields(table: Table, focus: Focus) -> dict[str, FieldValues]:
