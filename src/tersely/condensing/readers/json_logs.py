@@ -26,7 +26,7 @@ from tersely.condensing.readers.preamble import Parts, level_weight
 from tersely.condensing.readers.series import Series, series_in
 from tersely.condensing.records import numbers_of
 from tersely.condensing.segments import read_any
-from tersely.condensing.templates import SAME_BUT_VALUES
+from tersely.condensing.templates import without_values
 from tersely.condensing.units import Reading
 from tersely.shapes import json_tree
 
@@ -153,9 +153,9 @@ class _JsonLines(Lines):
         self.short = self.lines if self.message is None else self._rendered(full=False)
         self.hides = self.short is not self.lines
         joined = "\0".join(self.short)
-        self.keys = SAME_BUT_VALUES.sub("#", joined).split("\0")
+        self.keys = without_values(joined).split("\0")
         if len(self.keys) != len(self.short):  # A value contains a NUL.
-            self.keys = [SAME_BUT_VALUES.sub("#", line) for line in self.short]
+            self.keys = [without_values(line) for line in self.short]
 
     def _naming(self, path: str) -> tuple[float, str]:
         values = self.values[path]

@@ -29,7 +29,7 @@ from tersely.condensing.readers.preamble import MAY_HAVE_TIME, TIME, Parts, Prea
 from tersely.condensing.readers.series import Series, bad_status, odd_in, series_in
 from tersely.condensing.readers.tables import columns_of
 from tersely.condensing.records import Column, counts_of, labelled_columns
-from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines
+from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines, without_values
 from tersely.condensing.totals import TemplateLines, TimeSpan, Totals
 from tersely.condensing.units import Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
@@ -908,7 +908,7 @@ def masked(text: str) -> str:
     """Mask the values of a message; times first, because the names of days and months differ too."""
     if MAY_HAVE_TIME.search(text):
         text = TIME.sub("#", text)
-    return SAME_BUT_VALUES.sub("#", text)
+    return without_values(text)
 
 
 def _clock(time: str) -> str:
@@ -940,7 +940,7 @@ def mostly_repeats(text: str, *, keyed: bool) -> bool:
     if len(lines) < 20:
         return False
     if keyed:
-        shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
+        shapes = Counter(without_values(line) for line in lines[:400])
         sentences = sum(times for shape, times in shapes.items() if _is_sentence(shape))
         few = len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400)
         return len(set(lines)) <= 3 or (few and sentences >= 0.8 * min(len(lines), 400))
@@ -948,7 +948,7 @@ def mostly_repeats(text: str, *, keyed: bool) -> bool:
         return True
     if sum(1 for line in lines[:400] if _COMMIT.match(line)) >= 0.8 * min(len(lines), 400):
         return False
-    shapes = Counter(SAME_BUT_VALUES.sub("#", line) for line in lines[:400])
+    shapes = Counter(without_values(line) for line in lines[:400])
     said = sum(times for shape, times in shapes.items() if len(_PLAIN_WORD.findall(shape)) >= 2)
     return len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400) and said >= 0.8 * min(len(lines), 400)
 
