@@ -16,7 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from pydantic import ValidationError
 
-from tersely.errors import ToolUnavailable
+from tersely.errors import ConfigError, ToolUnavailable
+from tersely.llm.providers import ProviderOptions
+from tersely.llm.wire import BoundedHTTPClient, Timeouts
 from tersely.mcp.connect.http import UpstreamHTTPClient
 from tersely.mcp.servers import TransportOptions
 
@@ -106,5 +108,9 @@ def test_files_that_cannot_be_used_are_told(folder: Path) -> None:
     ):
         with pytest.raises(ValidationError, match=message):
             TransportOptions(**given)
-    with pytest.raises(ToolUnavailable, match="cannot be used"):
+    with pytest.raises(ToolUnavailable, match="has no certificates that can be read"):
         UpstreamHTTPClient(TransportOptions(url=url, ca_file=str(folder / "client.key")), limit=1)
+    with pytest.raises(ValidationError, match="no such file"):
+        ProviderOptions(model="m", ca_file="/nowhere.pem")
+    with pytest.raises(ConfigError, match="has no certificates that can be read"):
+        BoundedHTTPClient(Timeouts(), ca_file=str(folder / "client.key"))

@@ -21,6 +21,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, fi
 from pydantic_core import PydanticCustomError
 
 from tersely.errors import ConfigError
+from tersely.tls import existing_file
 
 if TYPE_CHECKING:
     import httpx2
@@ -421,6 +422,8 @@ class ProviderOptions(BaseModel):
 
     ca_file: str | None = None
     """File with certificates of authorities to trust, instead of the system's, e.g. of a proxy of your own."""
+
+    _is_a_file = field_validator("ca_file")(existing_file)
 
     api_version: str | None = None
     """Version of the API, for `azure`."""

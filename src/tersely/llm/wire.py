@@ -6,7 +6,6 @@ to its first byte, but must not pause for half a minute after that, and a respon
 client. SDKs see ordinary httpx2 errors.
 """
 
-import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 import anyio
 import httpx2
 
-from tersely.errors import ConfigError
+from tersely.tls import tls_context
 
 
 @dataclass(frozen=True)
@@ -56,19 +55,6 @@ class WebPage(httpx2.DecodingError):
     """The response is HTML, from a proxy or from a server that is not an API."""
 
 
-def trusting(ca_file: str) -> ssl.SSLContext:
-    """A context for connections that trusts the authorities of this file.
-
-    Raises:
-        ConfigError: The file cannot be read, or has no certificates.
-    """
-    try:
-        return ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as problem:
-        reason = problem.strerror or type(problem).__name__
-        raise ConfigError(f"ca_file {ca_file}: has no certificates that can be read ({reason}).") from None
-
-
 class BoundedHTTPClient(httpx2.AsyncClient):
     def __init__(
         self,
@@ -87,7 +73,7 @@ class BoundedHTTPClient(httpx2.AsyncClient):
             ConfigError: The file cannot be read, or has no certificates.
         """
         if ca_file:
-            options["verify"] = trusting(ca_file)
+            options["verify"] = tls_context(ca_file=ca_file)
         super().__init__(
             timeout=httpx2.Timeout(None, connect=timeouts.connect, pool=timeouts.total),
             # Identity, so that most responses need no decompression.

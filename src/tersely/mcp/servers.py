@@ -7,7 +7,6 @@ them from files, with line numbers and variables; `mcp.connect` connects;
 
 from collections.abc import Collection
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
@@ -24,6 +23,7 @@ from pydantic import (
 from tersely.condensing.options import SummarizationOptions
 from tersely.masking.options import MaskingOptions
 from tersely.text.spooled import MOST_AT_ONCE, MOST_SPOOLED
+from tersely.tls import existing_file
 
 _CONFIG = ConfigDict(
     extra="forbid", frozen=True, use_attribute_docstrings=True, populate_by_name=True, hide_input_in_errors=True
@@ -169,12 +169,7 @@ class TransportOptions(BaseModel):
             raise ValueError("must be a URL such as http://localhost:9000/mcp")
         return value
 
-    @field_validator("ca_file", "client_cert", "client_key")
-    @classmethod
-    def _is_file(cls, value: str | None) -> str | None:
-        if value is not None and not Path(value).expanduser().is_file():
-            raise ValueError("there is no such file")
-        return value
+    _are_files = field_validator("ca_file", "client_cert", "client_key")(existing_file)
 
     @field_validator("inherit_env")
     @classmethod

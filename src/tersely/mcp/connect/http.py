@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import cache, partial
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -25,7 +24,7 @@ import mcp_types as types
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from tersely.errors import ToolUnavailable
+from tersely.errors import ConfigError, ToolUnavailable
 from tersely.mcp.connect.tokens import RefreshFailed, StoredLogin, login_needed
 from tersely.mcp.connect.wire import (
     SPOOLED,
@@ -41,6 +40,7 @@ from tersely.mcp.connect.wire import (
 )
 from tersely.mcp.logins import LoginStore
 from tersely.mcp.servers import TransportOptions
+from tersely.tls import tls_context
 
 _OVERHEAD = 64 * 1024
 _NEVER_LEFT = (
@@ -75,20 +75,15 @@ def _context(options: TransportOptions) -> ssl.SSLContext:
     """
     if options.verify_tls and not options.ca_file and not options.client_cert:
         return _trusted()
-    file = options.ca_file
     try:
-        context = ssl.create_default_context(cafile=str(Path(file).expanduser()) if file else None)
-        if not options.verify_tls:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        file = options.client_cert
-        if file:
-            key = str(Path(options.client_key).expanduser()) if options.client_key else None
-            context.load_cert_chain(str(Path(file).expanduser()), key)
-    except (OSError, ssl.SSLError) as problem:
-        why = problem.strerror or type(problem).__name__
-        raise ToolUnavailable(f"{file} cannot be used: {why}", sent=False) from None
-    return context
+        return tls_context(
+            ca_file=options.ca_file,
+            client_cert=options.client_cert,
+            client_key=options.client_key,
+            verify=options.verify_tls,
+        )
+    except ConfigError as problem:
+        raise ToolUnavailable(str(problem), sent=False) from None
 
 
 class _Refused(httpx2.StreamError):
