@@ -19,6 +19,8 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         return {"type": "openrouter", "model": f"test/{name}", "context_window": 60_000, **address}
 
     stages = [{"name": name, "agent": "looker"} for name in ("look", "conclude")]
+    own = {"name": "looker", "llm_provider": "main", "mcp_servers": ["side"]}
+    both = {"name": "look", "agents": [own, own], "synthesis": {"llm_provider": "main"}}
     return {
         "llm_providers": {"main": provider("main"), "strong": provider("strong")},
         "mcp_servers": {"side": server_of("large"), "ops": server_of("ops")},
@@ -26,6 +28,7 @@ def configuration(models: Mapping[str, str]) -> dict[str, Any]:
         "chains": {
             "plain": {"alert_types": ["plain"], "stages": stages},
             "short": {"alert_types": ["short"], "stages": stages[1:]},
+            "pair": {"alert_types": ["pair"], "stages": [both, stages[1]]},
         },
         "defaults": {"alert_type": "plain", "llm_provider": "main"},
         "queue": {"max_concurrent_sessions": 6, "poll": 0.05, "grace": 2},
@@ -138,3 +141,30 @@ async def test_other_tools_and_changes_that_cannot_be_made(service: FlowService)
     missing = await service.web.http.get(f"/api/v1/sessions/{first}/compare/00000000-0000-4000-8000-000000000000")
     assert missing.status_code == 404
     assert len(await service.all("/sessions")) == len({one["id"] for one in await service.all("/sessions")})
+
+
+async def test_parallel_agents_are_run_again_with_another_model_other_tools_and_from_a_later_stage(
+    service: FlowService,
+) -> None:
+    case = service.case(main=answering("db-7"), strong=answering("db-7"))
+    first = await service.submit(case)
+    await service.web.until(first, "completed")
+    asked = len(case.requests())
+    only = {"servers": [{"name": "ops", "tools": ["logs"]}]}
+    second = await rerun(service, first, chain="pair", llm_provider="strong", mcp=only)
+    story = await service.story(second)
+    look, conclude = story.session["stages"]
+    assert [one["kind"] for one in look["executions"]] == ["agent", "agent", "synthesis"]
+    ran = [*look["executions"], *conclude["executions"]]
+    assert {(one["model"], one["status"]) for one in ran} == {("test/strong", "completed")}
+    assert len(case.requests()) == asked, "only the other model was asked"
+    tools = [
+        {tool["function"]["name"] for tool in body["tools"]} for body in case.requests("strong") if "tools" in body
+    ]
+    assert "ops__logs" in tools[0] and not any(name.startswith("side__") for offered in tools for name in offered)
+
+    third = await service.story(await rerun(service, second, from_stage="conclude"))
+    assert [stage["name"] for stage in third.session["stages"]] == ["conclude"]
+    assert {one["model"] for one in third.traced("iteration")} == {"test/strong"} and len(case.requests()) == asked
+    found = await service.web.get(f"/sessions/{second}/compare/{third.session['id']}")
+    assert found["same_cause"]
