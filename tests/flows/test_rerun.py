@@ -136,7 +136,7 @@ async def test_other_tools_and_changes_that_cannot_be_made(service: FlowService)
     assert "Did you mean 'plain'?" in await refused(first, {"chain": "plian"})
     assert "Did you mean 'conclude'?" in await refused(first, {"from_stage": "concludes"})
     assert "first stage" in await refused(first, {"chain": "short", "from_stage": "conclude"})
-    assert "side" in await refused(first, {"mcp": {"servers": [{"name": "sied"}]}})
+    assert "Did you mean 'side'?" in await refused(first, {"mcp": {"servers": [{"name": "sied"}]}})
     assert "unknown field" in await refused(first, {"model": "strong"})
     missing = await service.web.http.get(f"/api/v1/sessions/{first}/compare/00000000-0000-4000-8000-000000000000")
     assert missing.status_code == 404

@@ -44,7 +44,7 @@ async def test_without_a_model_a_question_searches_the_kept_results(service: Flo
     assert "db-1" in page["text"] and best["quote"].splitlines()[0] in page["text"]
     # In a shell: the answer alone on standard output, what happens meanwhile on standard error.
     asked = await tersely("chat", session_id, "zyzzyva?", "--url", service.web.address)
-    assert (asked.returncode, asked.stdout.decode().strip().endswith("None contains them.")) == (0, True), asked
+    assert (asked.returncode, asked.stdout.decode().strip().endswith("Nothing in them matches.")) == (0, True), asked
     assert "zyzzyva?" in asked.stderr.decode() and "completed" in asked.stderr.decode()
     listed = await tersely("chat", session_id, "--json", "--url", service.web.address)
     assert [one["question"] for one in json.loads(listed.stdout)] == ["Where does it say db-1?", "zyzzyva?"]

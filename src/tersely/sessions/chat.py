@@ -165,7 +165,7 @@ def _listed(result: KeptResult) -> str:
 
 
 def _search_answer(found: FoundPassages) -> Masked:
-    searched = f"{found.searched} kept result{'' if found.searched == 1 else 's'}"
+    searched = "1 kept result was" if found.searched == 1 else f"{found.searched} kept results were"
     if not found.searched:
         return NOTHING.derive(
             "No model is configured, so a question can only be answered from the kept results, and there are none: "
@@ -173,10 +173,10 @@ def _search_answer(found: FoundPassages) -> Masked:
         )
     if not found.passages:
         return NOTHING.derive(
-            f"No model is configured, so {searched} were searched for the words of the question. None contains them."
+            f"No model is configured, so {searched} searched for the words of the question. Nothing in them matches."
         )
     parts = [
-        f"No model is configured, so {searched} were searched for the words of the question. The lines that match best:"
+        f"No model is configured, so {searched} searched for the words of the question. The lines that match best:"
     ]
     for one in found.passages:
         quoted = "\n".join(f"    {line}" for line in one.text.splitlines())

@@ -149,7 +149,7 @@ class ChatIntake:
     def _check_earlier(self, earlier: list[Session]) -> None:
         if self.options.max_questions <= len(earlier):
             reason = (
-                f"It has {len(earlier)} follow-up questions, and no more are allowed (chat.max_questions)."
+                f"{len(earlier)} questions were asked about this session, and no more are allowed (chat.max_questions)."
                 if earlier
                 else "Follow-up questions are switched off (chat.max_questions is 0)."
             )

@@ -17,6 +17,7 @@ from tersely.llm.providers import NativeTools
 from tersely.mcp.raw import Tool
 from tersely.mcp.selection import is_selected, why_forbidden, why_unusable
 from tersely.mcp.servers import Server
+from tersely.sessions.near_names import did_you_mean
 
 _CONFIG = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -97,7 +98,9 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Overr
     for number, choice in enumerate(override.servers or ()):
         if choice.name not in servers:
             known = f"There are: {_listed(sorted(servers))}." if servers else "No server is configured."
-            found.append(OverrideProblem(f"mcp.servers.{number}.name", f"There is no server {choice.name!r}. {known}"))
+            hint = did_you_mean(choice.name, servers)
+            said = f"There is no server {choice.name!r}.{hint} {known}"
+            found.append(OverrideProblem(f"mcp.servers.{number}.name", said))
             continue
         link = servers[choice.name]
         offered = {
@@ -110,7 +113,9 @@ def mistakes(override: Override, servers: Mapping[str, Connected]) -> list[Overr
             if not link.tools or (tool in offered and tool not in refusals):
                 continue
             usable = _listed(sorted(offered.keys() - refusals.keys()))
-            message = refusals.get(tool) or f"Server {choice.name!r} has no tool {tool!r}. It has: {usable}."
+            message = refusals.get(tool) or (
+                f"Server {choice.name!r} has no tool {tool!r}.{did_you_mean(tool, offered)} It has: {usable}."
+            )
             found.append(OverrideProblem(f"mcp.servers.{number}.tools.{place}", message))
     return found
 

@@ -9,6 +9,7 @@ from tersely.agent.skills import Skill
 from tersely.errors import ConfigError, UnknownAlertType
 from tersely.llm.providers import NativeTools, ProviderOptions
 from tersely.sessions.chains import ChainOptions, Defaults, StageAgent, StageOptions, SuccessPolicy
+from tersely.sessions.near_names import did_you_mean
 from tersely.sessions.overrides import AcceptedOverride
 
 MOST_DEPTH = 3
@@ -87,7 +88,8 @@ class InvestigationPlan:
             )
         if wanted not in known:
             raise UnknownAlertType(
-                f"No chain is for alerts of type {wanted[:200]!r}. Known types: {', '.join(sorted(known))}."
+                f"No chain is for alerts of type {wanted[:200]!r}.{did_you_mean(wanted, known)} "
+                f"Known types: {', '.join(sorted(known))}."
             )
         return wanted, known[wanted]
 

@@ -5,7 +5,6 @@ analyses of the stages before it; their texts are stored with the new session, b
 the origin may be deleted. Its results are its own.
 """
 
-import difflib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from tersely.sessions import overrides
 from tersely.sessions.chains import StageOptions
 from tersely.sessions.intake import Accepted, AlertIntake
 from tersely.sessions.investigate import Investigations
+from tersely.sessions.near_names import did_you_mean
 from tersely.sessions.overrides import Override
 from tersely.sessions.plan import InvestigationPlan
 from tersely.sessions.worker import SessionOutcome
@@ -190,6 +190,5 @@ def _with_provider(stage: StageOptions, provider: str) -> StageOptions:
 
 
 def _unknown(field: str, name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else f" There are: {', '.join(known) or 'none'}."
+    hint = did_you_mean(name, known) or f" There are: {', '.join(known) or 'none'}."
     return f"{field}: there is no {name[:100]!r}.{hint}"
