@@ -5,7 +5,6 @@
 Nothing of this environment is used but git, make, the interpreter and uv's cache of packages.
 """
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -42,4 +41,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

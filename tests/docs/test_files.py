@@ -18,6 +18,7 @@ from click.testing import CliRunner
 from pydantic import BaseModel
 
 from tersely.cli import main
+from tersely.coding import hook_settings
 from tersely.masking.token_patterns import TokenPattern
 from tersely.settings.client_files import Route, plan_routing
 from tersely.settings.client_programs import CLIENTS
@@ -119,6 +120,12 @@ def as_webhook(block: Block, data: Any, folder: Path) -> None:
     schemas.AlertmanagerIn.model_validate(data)
 
 
+def as_hook_settings(block: Block, data: Any, folder: Path) -> None:
+    (folder / hook_settings.FILE).write_text(block.text, "utf-8")
+    found, refused = hook_settings.configured(str(folder), {})
+    assert len(found) == len(data) and not refused, f"{block}: {refused}"
+
+
 def as_error(block: Block, data: Any, folder: Path) -> None:
     schemas.Error.model_validate(data)
 
@@ -144,6 +151,7 @@ def reader_of(block: Block, data: Any) -> Reader | None:
         "servers": as_servers,
         "groupKey": as_webhook,
         "stages": as_stages,
+        "threshold": as_hook_settings,
         "receivers": as_alertmanager,
         "error": as_error,
         "action": as_live_message,
