@@ -125,6 +125,11 @@ class Step:
         return next((reason for pattern, reason in NOT_PLAYED if re.match(pattern, self.command)), "")
 
 
+def is_whole(page: str) -> bool:
+    """Whether the page itself has all that its commands need."""
+    return page.startswith(("docs/tutorials/", "examples/"))
+
+
 def steps_of(page: str) -> list[Step]:
     return [step for block in blocks(page) for step in _steps(block)]
 
@@ -191,18 +196,13 @@ class Stage:
             "PATH": os.pathsep.join(map(str, path)),
             "LC_ALL": "C.UTF-8",
         }
-        if not self.is_whole:
+        if not is_whole(page):
             self.environment |= {
                 "PYTHONPATH": str(ROOT),
                 "TERSELY_PORT": self.ports["8010"],
                 "TERSELY_URL": f"http://127.0.0.1:{self.ports['8010']}",
                 "MCP_SUMMARIZER_PORT": self.ports["8007"],
             }
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the page itself has all that its commands need."""
-        return self.page.startswith(("docs/tutorials/", "examples/"))
 
     def script(self) -> str:
         lines = [FUNCTIONS]
@@ -225,7 +225,7 @@ class Stage:
 
     def line(self, command: str) -> str:
         """The command as it is played: with a session, a handle, a free port and an address that exist here."""
-        if self.is_whole:
+        if is_whole(self.page):
             return command
         command = re.sub(r"\s+#.*", "", command)
         for port, free in self.ports.items():

@@ -31,7 +31,7 @@ import pytest
 
 from tersely.cli import main
 from tests.docs.blocks import ROOT, all_blocks, blocks, pages
-from tests.docs.stage import MARK, Stage, Step, steps_of
+from tests.docs.stage import MARK, Stage, Step, is_whole, steps_of
 
 PLAYED = [page for page in pages() if any(not step.reason for step in steps_of(page))]
 ON_POSTGRESQL = ("docs/how-to/investigations.md", "docs/how-to/backup.md")
@@ -80,7 +80,9 @@ def play(stage: Stage) -> list[tuple[Step, str]]:
 @pytest.mark.process
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="bash")
-@pytest.mark.parametrize("page", PLAYED)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=() if is_whole(page) else pytest.mark.long) for page in PLAYED]
+)
 def test_the_commands_of_a_page_print_what_it_shows(
     page: str, tmp_path: Path, tersely: Path, request: pytest.FixtureRequest
 ) -> None:
