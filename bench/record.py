@@ -19,7 +19,7 @@ from bench.arguments import parser
 from bench.plots import FIGURES, ROOT, machine, runs_of
 
 BENCHMARKS = {
-    "condense": (".venv-bench", ("bench.condense", "--task", "t1,t5,t6")),
+    "condense": (".venv-bench", ("bench.condense", "--task", "t1,t5,t6", "--engine", "tersely,bm25+mmr,head+tail")),
     "commands": (".venv", ("bench.commands",)),
 }
 """By name: the environment, which has the peers, and the module with its arguments."""
@@ -38,7 +38,7 @@ def run(name: str) -> dict[str, Any]:
         began = datetime.now(UTC)
         subprocess.run([str(python), "-m", *words, "--json", str(file)], cwd=ROOT, check=True)
         figures = json.loads(file.read_text("utf-8"))
-    commit = _git("rev-parse", "--short=7", "HEAD")
+    commit = _git("log", "-1", "--format=%h", "--abbrev=7", "--", "src")  # The last that changed the package.
     command = f"python -m {' '.join(words)}"
     about = {"version": commit, "date": f"{began:%Y-%m-%d}", "machine": machine(), "command": command}
     return {**about, **{key: value for key, value in figures.items() if key not in about}}
