@@ -13,6 +13,9 @@ from rich.text import Text
 
 TARGET = Path(__file__).resolve().parents[1] / "docs" / "pictures"
 WIDTH = 112
+_SECONDS = re.compile(r" · [\d.]+ s(?= ·|$)", re.MULTILINE)
+"""How long a command took is left out: that is the machine of the recording, not the program."""
+
 _SPINNER = re.compile("[\u2801-\u28ff]")
 
 MAKE_LOG = (
@@ -66,7 +69,7 @@ def record(name: str) -> None:
             )
             console.print(Text("$ ", style="green") + Text(command, style="bold"))
             # Where this machine has its environment is nobody's business.
-            lines = done.stdout.replace(sys.prefix, "~/.venv").rstrip().splitlines()
+            lines = _SECONDS.sub("", done.stdout.replace(sys.prefix, "~/.venv")).rstrip().splitlines()
             start = next((number for number, line in enumerate(lines) if first in Text.from_ansi(line).plain), 0)
             if start:
                 console.print(Text("…", style="dim"))
