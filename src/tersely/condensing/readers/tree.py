@@ -1109,10 +1109,14 @@ class _FieldCounts:
         if not inside:
             return Totals(0, write_counts, "records")
         own = shape.paths[inside[0]]
+        # Whether the items of a list are named by what they contain may differ between sections.
+        named = {shape.paths[tree.parent[node]] for node in tree.named}
         fields: dict[str, FieldValues] = {}
         for path, nodes in self.worth.columns.items():
             owner = shape.record_path(path)
             if not self._is_below(owner, own) or shape.path_key[path][:1] == "[":
+                continue
+            if named and any(self._is_below(path, each) for each in named):
                 continue
             values = [tree.value[node] for node in nodes]
             nested = self.records[path] - len(nodes)
