@@ -107,6 +107,8 @@ def read_in_sections(
         previous, part = text[-3:], after
     head = total.totals(focus)
     if head is not None and total.alike and all(map(_adds_up, sections)):
+        kinds = {section.reading.kind for section in sections}  # A reader may hand the text on to another one.
+        kind = kinds.pop() if len(kinds) == 1 else kind
         return _Merged(total).reading(kind, [section.reading for section in sections], head, focus), None
     lines = head.head(focus) if head is not None else ""
     return _side_by_side(kind, sections, lines, focus, budget, tokenizer)
