@@ -405,6 +405,7 @@ _OF_PATHS = frozenset((b"/", b"\\", b"(", b"[", b"@", b".", b"#", b"?", b"&"))
 """Signs next to a word that is part of a path, an address or a call."""
 
 
+@remembered
 def _is_evident(value: bytes) -> bool:
     """Whether a value has letters of both cases, digits, and either a sign among them or no sense at all."""
     digits = len(value) - len(value.translate(None, DIGITS))
