@@ -88,10 +88,9 @@ def process_once(
     from tersely.condensing.room import condense_with_end
     from tersely.condensing.structural import condense_within
     from tersely.pipeline import core
-    from tersely.pipeline.admission import exceeds
     from tersely.text.tokens import O200K
 
-    if not exceeds(admitted, threshold):
+    if not O200K.exceeds(admitted, threshold):
         return OneShot(admitted)
     tokens = O200K.count(admitted)
     handle = keep(admitted, tokens)
