@@ -396,13 +396,21 @@ def mentioned(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         start, end = max(name_end, read), line if line >= 0 else min(len(text), name_end + _REACH)
         read = end
         for ((first, last),) in _EVIDENT.every(text, start, end) if start < end else ():
-            is_alone = text[first - 1 : first] not in _OF_PATHS and text[last : last + 1] not in _OF_PATHS
-            if is_alone and first not in near.found and _is_evident(text[first:last]):
+            if last == end and (whole := _EVIDENT.match(text, first)):
+                last = whole[0][1]
+            if first not in near.found and _is_whole_word(text, first, last) and _is_evident(text[first:last]):
                 yield SecretSpan(first, last, name.kind)
 
 
-_OF_PATHS = frozenset((b"/", b"\\", b"(", b"[", b"@", b".", b"#", b"?", b"&"))
-"""Signs next to a word that is part of a path, an address or a call."""
+_BEFORE_WORD = frozenset((b" ", b"\t", b'"', b"'", b"`", b"=", b":", b"(", b",", b";", b">", b"<", b"%", b"{", b"|"))
+_IN_PATHS = frozenset((b"/", b"\\", b"(", b"[", b"@", b".", b"=", b"&"))
+"""Signs after a word that is part of a path, an address or a call."""
+
+
+def _is_whole_word(text: bytes, start: int, end: int) -> bool:
+    before = text[start - 1 : start]
+    is_apostrophe = before in (b"'", b'"', b"`") and text[start - 2 : start - 1].isalnum()
+    return before in _BEFORE_WORD and not is_apostrophe and text[end : end + 1] not in _IN_PATHS
 
 
 @remembered

@@ -615,9 +615,15 @@ def _copied(text: bytes, at: int) -> Iterator[tuple[int, int, int]]:
 _SCALAR_LEAD = compiled(r"""[ \t]*(?:-[ \t]+)*(?:(?:[\w.\-/]+|"[^"]*"|'[^']*')[ \t]*:[ \t]+)?(?:&\S+[ \t]+)?""")
 _FLOW_LEAD = compiled(r"""[ \t]*(?:(?:-[ \t]+)+(?:[\w.\-/"']+:[ \t]+)?|[\w.\-/"']+:[ \t]+)[\[{]""")
 _FLOW_LINE = compiled(r"""[ \t]*(?:\{[\w.\-/"']+: [^\n]*\}|\[[^\n]*\])[ \t\r]*""")
+_FLOW_OPENED = compiled(
+    r"""[ \t]*(?:(?:-[ \t]+)+(?:[\w.\-/"']+:[ \t]+)?[\[{]|[\w.\-/"']+:[ \t]+[\[{]|\{[\w.\-/"']+:(?:[ \t\r]|$))"""
+)
+"""A line with which a flow collection begins that ends in a later one."""
+_FLOW_LINES = 12
+"""Most lines above a place in which its flow collection is looked for."""
 _YAML_LIKE = compiled(r"""[ \t]*(?:-[ \t]+[^\n]*|(?:-[ \t]+)?[\w.\-/"']+:(?:[ \t][^\n]*)?)\r?""")
-_LINE = 400
-"""Longer lines are not treated as YAML."""
+_LINE, _FLOW = 400, 2000
+"""Longer lines are not treated as YAML; those of flow collections may be longer."""
 
 
 _QUOTED = compiled(r"""(?:^|[\[{,:])[ \t]*("(?:[^"\\]|\\.)*"|'[^']*(?:''[^']*)*')""")
@@ -631,11 +637,11 @@ def _blanked(flow: bytes) -> bytes:
     return flow
 
 
-def _line_around(text: bytes, start: int, end: int) -> tuple[int, int] | None:
-    line_start = text.rfind(b"\n", max(0, start - _LINE), start) + 1
-    line_end = text.find(b"\n", end, end + _LINE)
-    line_end = min(len(text), end + _LINE) if line_end < 0 else line_end
-    return (line_start, line_end) if start - line_start <= _LINE else None
+def _line_around(text: bytes, start: int, end: int, reach: int = _LINE) -> tuple[int, int] | None:
+    line_start = text.rfind(b"\n", max(0, start - reach), start) + 1
+    line_end = text.find(b"\n", end, end + reach)
+    line_end = min(len(text), end + reach) if line_end < 0 else line_end
+    return (line_start, line_end) if start - line_start <= reach else None
 
 
 def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
@@ -643,12 +649,32 @@ def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
     line = _line_around(text, name_start, start)
     if line is None or not _SCALAR_LEAD.is_all_of(text, line[0], start):
         return None
+    if _flow_above(text, line[0], start) is not None:
+        return None
     before = text[text.rfind(b"\n", max(0, line[0] - _LINE), max(0, line[0] - 1)) + 1 : max(0, line[0] - 1)]
     after_end = text.find(b"\n", line[1] + 1, line[1] + _LINE)
     after = text[line[1] + 1 : after_end if after_end >= 0 else line[1] + _LINE]
     if not any(neighbour.strip() and _YAML_LIKE.is_all_of(neighbour) for neighbour in (before, after)):
         return None
     return _unquoted(text, start, line[1]).end
+
+
+def _is_open(lead: bytes) -> bool:
+    """Whether a flow collection is open after this text, and no quoted scalar is."""
+    is_open = lead.count(b"[") + lead.count(b"{") > lead.count(b"]") + lead.count(b"}")
+    return is_open and _OPEN_QUOTE.search(lead) is None
+
+
+def _flow_above(text: bytes, line: int, start: int) -> int | None:
+    """Where the flow collection begins that is open at `start`, in this line or in one of those above it."""
+    lowest = max(0, start - _FLOW)
+    for _ in range(_FLOW_LINES):
+        if _FLOW_OPENED.match(text, line, start) and _is_open(_blanked(text[line:start])):
+            return line
+        if line <= lowest:
+            return None
+        line = text.rfind(b"\n", lowest, line - 1) + 1 or lowest
+    return None
 
 
 def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None:
@@ -659,7 +685,7 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
     """
     if text[start - 1 : start] in (b'"', b"'"):
         return None
-    line = _line_around(text, start, end)
+    line = _line_around(text, start, end, _FLOW)
     if line is None:
         return None
     line_start, line_end = line
@@ -668,20 +694,22 @@ def scalar_to_quote(text: bytes, start: int, end: int) -> tuple[int, int] | None
         return None  # The beginning of a line, or no scalar's: those follow a blank, and flow a bracket.
     after = text[end:line_end].strip()
     if lead.strip() and _SCALAR_LEAD.is_all_of(lead):
-        return (start, end + len(text[end:line_end].rstrip())) if after and not after.startswith(b"#") else None
+        if not after or after.startswith(b"#"):
+            return None
+        if _flow_above(text, line_start, start) is None:
+            return start, end + len(text[end:line_end].rstrip())
     is_flow = _FLOW_LEAD.match(lead) is not None or _FLOW_LINE.is_all_of(text, line_start, line_end)
-    if not is_flow:
+    flow_start = line_start if is_flow else _flow_above(text, line_start, start)
+    if flow_start is None:
         return None
-    lead = _blanked(lead)
-    if _OPEN_QUOTE.search(lead):
+    lead = _blanked(text[flow_start:start])
+    if not _is_open(lead):
         return None
-    if lead.count(b"[") + lead.count(b"{") <= lead.count(b"]") + lead.count(b"}"):
-        return None
-    opened = max(lead.rfind(b"["), lead.rfind(b"{"), lead.rfind(b", "), lead.rfind(b": "))
-    first = line_start + opened + 1
+    opened = max(map(lead.rfind, (b"[", b"{", b", ", b": ", b",\n", b":\n")))
+    first = flow_start + opened + 1
     first += len(text[first:start]) - len(text[first:start].lstrip())
     if first > start:
         return None
     closing = [place for place in (text.find(mark, end, line_end) for mark in (b", ", b"]", b"}")) if place >= 0]
-    last = min(closing, default=line_end)
+    last = min(closing, default=end + len(text[end:line_end].rstrip(b", \t\r")))
     return None if (first, last) == (start, end) else (first, last)
