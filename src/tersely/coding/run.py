@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from errno import ENOENT
+from itertools import groupby
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -235,6 +236,16 @@ def needs_terminal(command: Sequence[str]) -> bool:
     return name in _NEED_A_TERMINAL or (name == "git" and bool({"-i", "-p", "--interactive", "--patch"} & {*command}))
 
 
+MOST_HELD = 16_384
+"""Bytes of a streamed output that are held back while they may be a part of a secret."""
+
+
+def ends_inside_secret(text: bytes) -> bool:
+    """Whether a text ends inside of a private key."""
+    begin = text.rfind(b"-----BEGIN ")
+    return begin >= 0 and b"PRIVATE KEY" in text[begin : begin + 80] and b"-----END " not in text[begin:]
+
+
 def _replace_process(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     _restore_signals()
     try:
@@ -300,8 +311,10 @@ class _CommandRun:
             os.kill(self.child, signal.SIGPIPE)
             _, self.status = os.waitpid(self.child, 0)
             return self._exit_code()
-        if not self.streams:
-            with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError):
+            if self.streams:
+                self._pass_rest()
+            else:
                 self._show()
         return self._exit_code()
 
@@ -460,11 +473,22 @@ class _CommandRun:
             write_all(1 + stream, data)
             return
         self.capture.add(stream, data)
-        if self.capture.is_binary or data.endswith(b"\n"):
-            is_binary = self.capture.is_binary
-            for number, piece in self.capture.take():
-                write_all(1 + number, piece if is_binary else self._masked(piece))
-            self.capture.is_binary = is_binary
+        if self.capture.is_binary or (data.endswith(b"\n") and not self._holds_back()):
+            self._pass_rest()
+
+    def _pass_rest(self) -> None:
+        """Show what was held back."""
+        is_binary = self.capture.is_binary
+        for number, pieces in groupby(self.capture.take(), key=lambda piece: piece[0]):
+            data = b"".join(piece for _, piece in pieces)
+            write_all(1 + number, data if is_binary else self._masked(data))
+        self.capture.is_binary = is_binary
+
+    def _holds_back(self) -> bool:
+        """Whether the output ends inside of a secret of several lines, whose parts alone would not be masked."""
+        if self.capture.size > MOST_HELD:
+            return False
+        return any(ends_inside_secret(b"".join(piece for _, piece in self.capture.pieces(at))) for at in (OUT, ERR))
 
     def _masked(self, piece: bytes) -> bytes:
         from tersely.pipeline.one_shot import admit_once
