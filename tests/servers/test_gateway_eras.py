@@ -2,8 +2,11 @@
 
 import json
 import sys
+from functools import partial
 from typing import Any
 
+import anyio
+import httpx2
 import jsonschema  # type: ignore[import-untyped]
 import mcp_types as types
 import pytest
@@ -18,6 +21,7 @@ from tersely.servers.gateway.tasks import OwnedTasks
 from tests.fakes.gateways import at, by_command, gateway, text_of
 from tests.fakes.mcp_servers.web import Honest
 from tests.servers.raw_stdio import RawStdio
+from tests.servers.test_gateway_failures import greeted
 
 pytestmark = pytest.mark.process
 
@@ -84,6 +88,43 @@ async def test_tasks_pass_and_run_here_for_clients_without_them() -> None:
     async with gateway(by_command("tasks")) as ours, Client(ours.url, mode=MODERN) as client:
         assert text_of(await client.call_tool_mcp("research", {})) == "found"
         assert all("execution" not in tool.model_dump(exclude_none=True) for tool in await client.list_tools())
+
+
+async def test_the_status_of_a_task_is_told_to_the_client_that_started_it() -> None:
+    heard: dict[str, list[str]] = {"ada": [], "bob": []}
+    call = {"name": "quick", "arguments": {}, "task": {}}
+
+    async with (
+        gateway(by_command("tasks")) as ours,
+        httpx2.AsyncClient(timeout=300) as web,
+        anyio.create_task_group() as listening,
+    ):
+        sessions = {name: await greeted(web, ours.url) for name in heard}
+
+        async def listen(name: str, *, task_status: Any) -> None:
+            accept = {"accept": "text/event-stream"}
+            async with web.stream("GET", ours.url, headers=sessions[name] | accept) as stream:
+                task_status.started()
+                async for line in stream.aiter_lines():
+                    heard[name].append(line)
+
+        async def ask(name: str, method: str, params: dict[str, Any]) -> str:
+            accept = {"accept": "application/json, text/event-stream"}
+            body = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+            return (await web.post(ours.url, json=body, headers=sessions[name] | accept)).text
+
+        for name in heard:
+            await listening.start(partial(listen, name))
+        created = await ask("ada", "tools/call", call)
+        task = "task-1"
+        assert task in created and task in await ask("ada", "tasks/get", {"taskId": task})
+        with anyio.fail_after(300):
+            while not any("tasks/status" in line for line in heard["ada"]):
+                await anyio.sleep(0.02)
+        listening.cancel_scope.cancel()
+    told = next(line for line in heard["ada"] if "tasks/status" in line)
+    assert task in told and "hunter2" not in told
+    assert not any("tasks/status" in line for line in heard["bob"])
 
 
 async def test_a_task_belongs_to_the_scope_of_its_client() -> None:

@@ -32,6 +32,8 @@ class WithTasks(PlainServer):
             case "tools/call":
                 return text("at once")
             case "tasks/get":
+                status = self.task(params["taskId"]) | {"statusMessage": "password=hunter2-is-secret"}
+                self.notify("notifications/tasks/status", **status)
                 return self.task(params["taskId"])
             case "tasks/result":
                 return self.results[params["taskId"]]

@@ -119,8 +119,12 @@ class _ClientSession(ClientSession):
         )
 
 
+_TASK_STATUS = "notifications/tasks/status"
+
+
 class _Dispatcher(JSONRPCDispatcher[TransportContext]):
     on_request_from_server: OnRequestFromServer | None = None
+    on_task_status: OnMessage | None = None
 
     async def run(
         self,
@@ -138,7 +142,14 @@ class _Dispatcher(JSONRPCDispatcher[TransportContext]):
             except ToolRejected as refusal:
                 raise MCPError(code=refusal.code, message=str(refusal), data=refusal.data) from None
 
-        await super().run(answer, on_notify, on_notify_intercept, task_status=task_status)
+        async def hear(context: Any, method: str, params: Mapping[str, Any] | None) -> None:
+            if method == _TASK_STATUS and self.on_task_status is not None:
+                # The library does not know it, and would drop it.
+                self.on_task_status(method, dict(params or {}))
+            else:
+                await on_notify(context, method, params)
+
+        await super().run(answer, hear, on_notify_intercept, task_status=task_status)
 
     async def send_raw_request(
         self,
@@ -526,6 +537,7 @@ async def opened(
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
         dispatcher.on_request_from_server = on_request
+        dispatcher.on_task_status = on_message
         client = _ClientSession(
             dispatcher=dispatcher,
             message_handler=handle,

@@ -64,7 +64,7 @@ from tersely.servers.gateway.clients import ClientRequest, ConnectedClient, Cont
 from tersely.servers.gateway.counting import Counting
 from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.parked import ParkedRequest, ParkedRequests
-from tersely.servers.gateway.policies import Policies, admit_message, admit_question
+from tersely.servers.gateway.policies import Policies, admit_except, admit_message, admit_question
 from tersely.servers.gateway.results import ResultTranslator
 from tersely.servers.gateway.streams import ResumableStreams
 from tersely.servers.gateway.tasks import OwnedTasks, created_task
@@ -754,7 +754,7 @@ class Gateway:
             return CallResult(result=self._unfinished(raw, connection.server))
         if (task_id := created_task(raw)) is not None:
             if wants_task is not None:
-                self._owned_tasks.add(task_id, connection, call)
+                self._owned_tasks.add(task_id, connection, call, request.client)
                 return CallResult(result=await self.results.extension(raw, call))
             raw = await self._task_result(request, connection, task_id, tool.dotted)
         if isinstance(raw, SpooledAnswer):
@@ -1076,6 +1076,13 @@ class Gateway:
                 for client in self._clients:
                     if (connection, uri) in client.watched:
                         client.notify(method, params)
+            case "notifications/tasks/status":
+                owner = self._owned_tasks.client_of(params.get("taskId"), connection)
+                if isinstance(owner, ConnectedClient) and owner in self._clients:
+                    with suppress(MaskingFailed):
+                        owner.notify(
+                            method, admit_except(params, ("taskId",), self.policies.of(connection.server).masker)
+                        )
             case "notifications/message":
                 self._on_logged(connection, params, caller)
             case _:

@@ -24,13 +24,16 @@ class OwnedTask:
     call: UpstreamCall
     """The call that the task runs; its result is processed like that of any other call."""
 
+    client: object = None
+    """Who started it, and hears of its status."""
+
 
 class OwnedTasks:
     def __init__(self) -> None:
         self._tasks: OrderedDict[tuple[str, str], OwnedTask] = OrderedDict()
 
-    def add(self, task_id: str, connection: Connection, call: UpstreamCall) -> None:
-        self._tasks[call.scope, task_id] = OwnedTask(connection, call)
+    def add(self, task_id: str, connection: Connection, call: UpstreamCall, client: object = None) -> None:
+        self._tasks[call.scope, task_id] = OwnedTask(connection, call, client)
         if len(self._tasks) > MOST_TASKS:
             self._tasks.popitem(last=False)
 
@@ -43,6 +46,11 @@ class OwnedTasks:
         if (found := self._tasks.get((scope, str(task_id)))) is None:
             raise MCPError(types.INVALID_PARAMS, f"Task not found: {str(task_id)[:200]}")
         return found
+
+    def client_of(self, task_id: object, connection: Connection) -> object:
+        """The client that started a task at this server; None if there is none, or more than one."""
+        found = [one for (_, name), one in self._tasks.items() if name == task_id and one.connection is connection]
+        return found[0].client if len(found) == 1 else None
 
     def owns(self, scope: str, task_id: object, connection: Connection) -> bool:
         found = self._tasks.get((scope, str(task_id)))
