@@ -71,7 +71,7 @@ async def traced(browser: Browser, page: Page) -> AsyncIterator[Tasks]:
     yield tasks
     await page.evaluate("performance.mark('tersely-bench')")
     await wire.send("Tracing.end")
-    with anyio.fail_after(120):
+    with anyio.fail_after(900):
         await over.wait()
     await wire.detach()
     ours = next((one["pid"], one["tid"]) for one in events if one["name"] == "tersely-bench")
