@@ -193,7 +193,8 @@ def test_settings_come_from_a_file_and_from_variables(tmp_path: Path) -> None:
 NO_NETWORK = """
 import socket, sys
 def refused(*_, **__): raise OSError("no network")
-socket.socket = socket.create_connection = socket.getaddrinfo = refused
+class Refused(socket.socket): __init__ = refused
+socket.socket, socket.create_connection, socket.getaddrinfo = Refused, refused, refused
 from tersely.launch import launch
 launch()
 """
