@@ -29,16 +29,22 @@ def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
 
 
+def _version() -> str:
+    """The last commit that changed the package."""
+    return _git("log", "-1", "--format=%h", "--abbrev=7", "--", "src")
+
+
 def run(name: str) -> dict[str, Any]:
-    """The figures of a run that begins now."""
+    """The figures of a run that begins now; it ends if the package changes meanwhile."""
     environment, words = BENCHMARKS[name]
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "figures.json"
         python = ROOT / environment / "bin" / "python"
-        began = datetime.now(UTC)
+        began, commit = datetime.now(UTC), _version()
         subprocess.run([str(python), "-m", *words, "--json", str(file)], cwd=ROOT, check=True)
         figures = json.loads(file.read_text("utf-8"))
-    commit = _git("log", "-1", "--format=%h", "--abbrev=7", "--", "src")  # The last that changed the package.
+    if _version() != commit or _git("status", "--porcelain", "src"):
+        sys.exit("The package changed during the run, so nobody knows what was measured.")
     command = f"python -m {' '.join(words)}"
     about = {"version": commit, "date": f"{began:%Y-%m-%d}", "machine": machine(), "command": command}
     return {**about, **{key: value for key, value in figures.items() if key not in about}}
