@@ -81,7 +81,7 @@ def main() -> None:
     In a pipe:     kubectl get pods -o json | tersely condense --focus "which fail"
     A command:     tersely run -- npm test
     For a client:  tersely gateway install claude-desktop
-    As a service:  tersely serve
+    As a service:  tersely up
     """
 
 
