@@ -58,7 +58,7 @@ class ScriptedOperator:
         here = {"service": victim.name, "namespace": victim.namespace}
         everything = "knowledge__" in said or "all systems" in said
         if turn == 0:
-            calls = [
+            calls: list[tuple[str, dict[str, Any]]] = [
                 ("cluster__list_pods", {"namespace": victim.namespace}),
                 ("cluster__get_events", {"namespace": victim.namespace}),
                 ("cluster__get_logs", {**here, "since_minutes": 60}),

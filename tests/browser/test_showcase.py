@@ -13,8 +13,9 @@ import anyio
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
 
+from tersely.settings.model import TokenSettings
 from tests.browser.showcase import STUCK, THOUGHT, Showcase, showcase
-from tests.web.running import TokenSettings, running, settings_for
+from tests.web.running import running, settings_for
 
 pytestmark = pytest.mark.process
 

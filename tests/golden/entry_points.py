@@ -39,8 +39,8 @@ from mcp_types import CallToolResult, ToolAnnotations
 import tersely
 from tersely.app.summarizer import summarizer_app
 from tersely.cli import main as command_line
-from tersely.coding.claude_code import ClaudeCodeHook
 from tersely.coding.results import ResultShortener
+from tersely.coding.tool_hook import ToolHook
 from tersely.errors import TerselyError
 from tersely.llm.messages import ToolCall
 from tersely.mcp.registry import registered
@@ -209,7 +209,7 @@ def _hooked(text: str) -> Document:
     output = {"stdout": text, "stderr": "", "interrupted": False}
     event = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "cat text"}}
     shortener = ResultShortener(os.environ, threshold=BUDGET, budget=BUDGET)
-    answer = ClaudeCodeHook(shortener).answer({**event, "tool_response": output})
+    answer = ToolHook(shortener).answer({**event, "tool_response": output})
     shown: Document = answer["hookSpecificOutput"]["updatedToolOutput"] if answer else output
     return shown
 

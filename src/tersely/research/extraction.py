@@ -75,7 +75,7 @@ class Extraction:
             name = f"{self.prefix}/extract/{number}/{round_}/model"
 
             async def ask(name: str = name, messages: Sequence[Message] = tuple(messages)) -> Turn:
-                return await self.model_caller.call(messages, key=name)
+                return await self.model_caller.call(messages, tokens=self._tokens(messages), key=name)
 
             turn = await self.step(name, ask)
             if turn.problem:
