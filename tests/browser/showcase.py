@@ -57,6 +57,7 @@ class ScriptedOperator:
         victim = self.incident.victim
         here = {"service": victim.name, "namespace": victim.namespace}
         everything = "knowledge__" in said or "all systems" in said
+        calls: list[tuple[str, dict[str, Any]]]
         if turn == 0:
             calls: list[tuple[str, dict[str, Any]]] = [
                 ("cluster__list_pods", {"namespace": victim.namespace}),
