@@ -59,7 +59,7 @@ class ScriptedOperator:
         everything = "knowledge__" in said or "all systems" in said
         calls: list[tuple[str, dict[str, Any]]]
         if turn == 0:
-            calls: list[tuple[str, dict[str, Any]]] = [
+            calls = [
                 ("cluster__list_pods", {"namespace": victim.namespace}),
                 ("cluster__get_events", {"namespace": victim.namespace}),
                 ("cluster__get_logs", {**here, "since_minutes": 60}),
