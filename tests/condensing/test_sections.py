@@ -46,6 +46,19 @@ def settings() -> str:
     return "".join(f"host=web-{at} zone=z{at % 3} state={'failed' if at == ODD else 'up'}\n" for at in range(LINES))
 
 
+def blocks() -> str:
+    def message(at: int) -> str:
+        return (
+            f"payment of order {at} failed: card declined" if at == ODD else f"payment of order {at} was booked today"
+        )
+
+    return "".join(
+        f"Event: {at}\nWhen: 2026-11-16 10:{at // 60:02d}:{at % 60:02d}\nLevel: {'ERROR' if at == ODD else 'INFO'}\n"
+        f"Text: {message(at)}\n\n"
+        for at in range(LINES)
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "said", "shown"),
     [
@@ -55,6 +68,8 @@ def settings() -> str:
         (json_lines, "job done ×899", "disk full"),
         (csv, "[900 rows; state: failed ×1, ok ×899]", f"{ODD},us,failed"),
         (table, "[900 rows; STATUS: Failed ×1, Running ×899]", f"pod-{ODD:05d} 1/1 Failed"),
+        (blocks, "900 entries; 2026-11-16 10:00:00 – 2026-11-16 10:14:59; INFO 899 ERROR 1",
+         f"\n Level: ERROR\n Text: payment of order {ODD} failed"),
         (settings, "state: failed ×1, up ×899", f"host=web-{ODD}"),
     ],
 )  # fmt: skip

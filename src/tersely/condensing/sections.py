@@ -143,14 +143,14 @@ def collecting_later() -> Iterator[None]:
 
 
 def _section_end(text: str, start: int, size: int) -> int:
-    """Return the end of a section of about that size: after a line, else between records, else anywhere.
+    """Return the end of a section of about that size: after a blank line, else a line, a record, or anywhere.
 
     What is left at the end is no section by itself if it is small: little can be learned from it.
     """
     end = start + size
     if end + size // 5 >= len(text):
         return len(text)
-    for sign in ("\n", "},", ", ", " "):
+    for sign in ("\n\n", "\n", "},", ", ", " "):
         cut = text.rfind(sign, end - size // 10, end)
         if cut > start:
             return cut + len(sign)

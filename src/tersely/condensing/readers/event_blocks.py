@@ -8,6 +8,7 @@ order, and are left to `outline`.
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from tersely.condensing.detect import Reader, Signs
@@ -70,7 +71,10 @@ def _as_lines(reading: Reading, blocks: dict[int, list[str]]) -> Reading:
                 shown.append(GAP)
         if any(line != GAP for line in shown):
             count = _COUNT.search(unit.text)
-            unit.text = "\n ".join(shown) + (count[0] if count else "")
+            block_lines = "\n ".join(shown)
+            unit.text = block_lines + (count[0] if count else "")
+            if unit.repeated is not None:
+                unit.repeated = replace(unit.repeated, text=block_lines)
 
     def last(line: int) -> int:
         return line + len(blocks[line]) - 1 if line in blocks else line
@@ -208,6 +212,7 @@ def _joined(blocks: list[Block], focus: Focus, budget: int) -> Reading | None:
         return None
     for unit in reading.units:
         unit.text = unit.text.replace(_LINE_END, "\n ")
+    reading.totals = None  # They number blocks, not lines.
 
     def block(line: int) -> Block:
         return blocks[min(line, len(blocks)) - 1]
