@@ -152,9 +152,10 @@ def test_binary_output_passes(tmp_path: Path) -> None:
     assert SECRET not in hidden.stdout, "a zero byte does not make a text binary"
 
 
-def test_what_the_command_leaves_behind_keeps_its_output(tmp_path: Path) -> None:
-    done = tersely("run", "-c", "(sleep 1; echo later) & echo now; exit 5", data=tmp_path)
-    assert (done.returncode, done.stdout) == (5, "now\nlater\n")
+def test_what_the_command_leaves_behind_keeps_its_output_masked(tmp_path: Path) -> None:
+    done = tersely("run", "-c", f"(sleep 1; echo later; echo password={SECRET}) & echo now; exit 5", data=tmp_path)
+    assert done.returncode == 5 and done.stdout.startswith("now\nlater\npassword=[MASKED:")
+    assert SECRET not in done.stdout
 
 
 def test_without_a_place_to_write_nothing_is_lost(tmp_path: Path) -> None:

@@ -432,10 +432,11 @@ class _CommandRun:
                 self.status = status
 
     def _leave_rest(self, pipes: dict[int, int]) -> None:
-        """The command has ended, but something it started still has its output open: hand that on as it comes."""
+        """The command has ended, but something it started still has its output open: show that as it comes."""
         if not self.streams:
             self._show()
             self.streams = True
+        self._pass_rest()
         if os.fork():
             return
         import select
@@ -448,9 +449,10 @@ class _CommandRun:
                 for ready in select.select(list(pipes), [], [])[0]:
                     data = os.read(ready, 65536)
                     if data:
-                        write_all(1 + pipes[ready], data)
+                        self._pass_on(pipes[ready], data)
                     else:
                         del pipes[ready]
+            self._pass_rest()
         finally:
             os._exit(0)
 
