@@ -52,20 +52,23 @@ demo-kill: .venv/.ready ## See it survive: three replicas on PostgreSQL, the one
 # One more than there are cores, because many tests wait for processes.
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)' 2>/dev/null || echo 3)
 
+# The tests of a file share what they start, so they run on one worker; long ones come first (tests/conftest.py).
+BY_FILE := --dist loadfile --no-loadscope-reorder
+
 .PHONY: test
 test: .venv/.ready $(if $(filter true,$(CI)),browser) ## The tests; long ones in a short version (see test-long)
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not long"
+	@$(BIN)/python -m pytest -n $(WORKERS) $(BY_FILE) -m "not long"
 
 .PHONY: test-long
 test-long: .venv/.ready ## The tests that take long and have a shorter counterpart in make test
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m long
+	@$(BIN)/python -m pytest -n $(WORKERS) -m long
 
 # Nothing in them is fast, and importing them takes seconds.
 FAST_IGNORES := --ignore tests/browser --ignore tests/web/test_schemathesis.py
 
 .PHONY: test-fast
 test-fast: .venv/.ready ## Tests without a browser, PostgreSQL, services or processes (about a minute)
-	@$(BIN)/python -m pytest -m "not (browser or postgres or process or slow)" -n auto --dist loadgroup $(FAST_IGNORES)
+	@$(BIN)/python -m pytest -m "not (browser or postgres or process or slow)" -n auto $(BY_FILE) $(FAST_IGNORES)
 
 # Never fails: where no browser can be had, the tests that need one say so.
 .PHONY: browser

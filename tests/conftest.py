@@ -51,7 +51,7 @@ sys.addaudithook(_refuse_unmarked_processes)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Set the markers that follow from fixtures and parameters, and the groups of tests that share a service."""
+    """Set the markers that follow from fixtures and parameters, and begin with what takes long."""
     for item in items:
         if not isinstance(item, pytest.Function):
             continue
@@ -67,13 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
         if fixtures & STARTS_PROCESSES or "stdio" in parameters:
             item.add_marker(pytest.mark.process)
-        # Sharing a service is what a module-scoped fixture is for: its tests stay on one worker.
-        definitions = item._fixtureinfo.name2fixturedefs
-        shared = {name for name, found in definitions.items() if found[-1].scope == "module"} - {"anyio_backend"}
-        if shared:
-            item.add_marker(pytest.mark.xdist_group(f"{item.path.name} {database}".strip()))
     # A long test that begins last would keep one worker busy while the others have nothing to do.
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    items.sort(key=lambda item: not any(item.get_closest_marker(name) for name in ("browser", "process", "slow")))
 
 
 @pytest.hookimpl(tryfirst=True)

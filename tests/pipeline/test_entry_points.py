@@ -37,7 +37,7 @@ from tests.golden.entry_points import (
 )
 from tests.servers.test_summarizer import service
 
-pytestmark = [pytest.mark.xdist_group("entry points"), pytest.mark.slow, pytest.mark.process]
+pytestmark = [pytest.mark.slow, pytest.mark.process]
 
 STORED: Record = json.loads(RECORD.read_text())
 SECRET = "hunter2hunter2"
