@@ -82,7 +82,7 @@ async def test_an_override_holds_for_react_too(service: FlowService) -> None:
             {"servers": [{"name": "side", "tools": ["small", "smal"]}]},
             400,
             "mcp.servers.0.tools.1",
-            "Server 'side' has no tool 'smal'. It has: fail_at_length, lines, small.",
+            "Server 'side' has no tool 'smal'. Did you mean 'small'? It has: fail_at_length, lines, small.",
         ),
         ({"servers": []}, 422, "mcp.servers", "needs at least 1"),
         ({}, 422, "mcp", "names neither"),
