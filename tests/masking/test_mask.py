@@ -521,6 +521,7 @@ def shape(value: Any) -> Any:
 @pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(document=DOCUMENTS, indent=st.sampled_from([None, 2]), ascii_only=st.booleans())
+@example(document={"password": [f"run --token {SECRET} now"]}, indent=2, ascii_only=True)
 def test_json_stays_json_of_the_same_shape_and_masking_again_changes_nothing(
     document: Any, indent: int | None, ascii_only: bool
 ) -> None:

@@ -626,8 +626,8 @@ _LINE, _FLOW = 400, 2000
 """Longer lines are not treated as YAML; those of flow collections may be longer."""
 
 
-_QUOTED = compiled(r"""(?:^|[\[{,:])[ \t]*("(?:[^"\\]|\\.)*"|'[^']*(?:''[^']*)*')""")
-_OPEN_QUOTE = compiled(r"""(?:^|[\[{,:])[ \t]*["']""")
+_QUOTED = compiled(r"""(?:^|[\[{,:])\s*("(?:[^"\\]|\\.)*"|'[^']*(?:''[^']*)*')""")
+_OPEN_QUOTE = compiled(r"""(?:^|[\[{,:])\s*["']""")
 
 
 def _blanked(flow: bytes) -> bytes:
