@@ -10,6 +10,7 @@ from bench.masking_stability import FORMS, search
 from bench.secrets.cases import plain_texts, positives
 from tersely.masking import clean, mask
 from tersely.masking.mask import Masker
+from tersely.masking.quick import is_plain
 
 MASKER = Masker(key=b"tests")
 
@@ -92,6 +93,7 @@ def test_one_secret_among_many_objects_is_masked_and_only_that() -> None:
 )
 def test_secrets_of_other_ecosystems_are_found(text: str, secret: str) -> None:
     assert secret not in MASKER.mask(text)
+    assert not is_plain(text)
 
 
 @pytest.mark.parametrize(

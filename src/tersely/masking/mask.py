@@ -24,7 +24,6 @@ from tersely.errors import ConfigError, InputError, MaskingFailed
 from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled, forget_values
-from tersely.masking.quick import is_plain
 from tersely.masking.search import GROUPS, Finder, find_secrets
 from tersely.masking.spans import MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
@@ -51,10 +50,6 @@ _SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
 
 _SHORT = 16_384
 """Bytes up to which a text with secrets is always searched again; longer ones if a mark stands next to other signs."""
-
-_BRIEF = 400
-"""Characters up to which a text without custom patterns is first tested for whether any rule can apply: most results,
-arguments and names are that short, and the test takes a fifth of the search."""
 
 _ROUNDS = 4
 """Most passes over a text; the second one nearly always finds nothing."""
@@ -139,8 +134,6 @@ class Masker:
 
     def _masked(self, text: str) -> str:
         """Mask repeatedly until nothing is found: a mark can change how the text next to it is read."""
-        if len(text) <= _BRIEF and not self._pickled[1] and is_plain(text):
-            return text
         clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
         try:
             for _ in range(_ROUNDS):

@@ -23,7 +23,7 @@ _NAMES = (
     "tok", "tkn", "pword", "seed", "pepper",
     "privkey", "sequelize", "createuser", "create_user", "imap_open", "_bind", "eap", "xauth", "com2sec", "ntlm",
     "ppk", "wifi:",
-    "enroll", "unlock", "config ", "config\t",
+    "enroll", "unlock", "config ", "config\t", "account",
 )  # fmt: skip
 """Parts of words next to which a secret may stand, all that the rules look for and more."""
 
