@@ -70,6 +70,16 @@ def lines_of_any_kind() -> str:
     return "\n".join([*lines, "3 failed, 197 passed"])
 
 
+def packages() -> str:
+    names = ["make", *(f"lib{word}-{n}" for n in range(5) for word in WORDS)]
+    return "\n".join(
+        [
+            "Name        Version  Description",
+            *(f"{name:<11} 1.{n}      makes bread {n}" for n, name in enumerate(names)),
+        ]
+    )
+
+
 def measured() -> str:
     """Metrics, which the generic reader reads with their values as a column."""
     return "# TYPE weight gauge\n" + "\n".join(f'weight{{tray="{n}"}} {n * 37 % 101}' for n in range(80))
@@ -125,8 +135,8 @@ CASES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "records": ([_log(), issues(), _issues(), _threads()], ("oven", "baker", "cold", "heat 7")),
     "lines of records": ([_log(), issues(), _issues(), _threads()], ("oven", "baker", "minutes", "heat 7")),
     "table": (
-        [pods().replace("web-12           1/1", "web-12           0/1")],
-        ("web-7", "which pods are not ready", "restarts"),
+        [pods().replace("web-12           1/1", "web-12           0/1"), packages()],
+        ("web-7", "which pods are not ready", "restarts", "is make there"),
     ),
     "lines beside tables": ([beside()], ("bakery", "noon", "has web-7 failed")),
     "test_run": ([_pytest(300, (7, 30)), run()], ("errors are kept 7", "platform", "oven")),

@@ -229,8 +229,9 @@ async def test_sub_agents_and_messages_to_people_go_on_after_kill_9(url: str, tm
         assert "not sent again" in notice["content"] and notice["metadata"]["reason"] == "it is not in the channel"
         calls = [one["execution_id"] for one in events if one["event_type"] == "llm_tool_call"]
         assert [calls.count(one["id"]) for one in (own, *others)] == [2, 3, 3]
-        # Requests that were on the wire are sent again, one of each sub-agent; those that were stored are not.
+        # Requests that were on the wire are sent again, one at the first kill, one of each sub-agent at the second; those
+        # that were stored are not.
         lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
-        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 2 + 2 * 4 + 2
+        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 2 + 2 * 4 + 1 + 2
         looked = (tmp_path / "cluster" / "tools.log").read_text().splitlines()
         assert len(looked) <= 2 * 3 + 2

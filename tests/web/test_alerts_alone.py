@@ -22,7 +22,7 @@ async def test_servers_and_tools_of_an_override_must_exist(tmp_path: Path) -> No
         told = {detail["field"]: detail["message"] for detail in error["details"]}
         assert told["mcp.servers.0.name"] == "There is no server 'cluster'. There are: honest."
         assert told["mcp.servers.1.tools.1"].startswith(
-            "Server 'honest' has no tool 'ecko'. It has: count, echo, environment, "
+            "Server 'honest' has no tool 'ecko'. Did you mean 'echo'? It has: count, echo, environment, "
         )
         override = {"servers": [{"name": "honest", "tools": ["echo"]}], "native_tools": {"google_search": False}}
         session_id = await service.submit(mcp=override)
