@@ -128,3 +128,12 @@ def test_a_report_that_repeats_its_headers_has_columns_and_times(question: str, 
     shown = condense_structurally("\n".join(reports), 400, question).text
     minute = 41 if value == "91.37" else 17
     assert f"10:{minute}:00" in shown.split(value)[0][-200:]
+
+
+def test_sentences_of_long_lines_are_not_counted_as_lines() -> None:
+    facts = [f"The power source of station {n} is {'diesel' if n == 40 else 'solar'}." for n in range(120)]
+    focus = Focus.parse("Which station has a different power source than the rest?")
+    for size, noun in ((1, "lines"), (12, "sentences")):
+        text = "\n".join(" ".join(facts[at : at + size]) for at in range(0, 120, size))
+        counted = generic.read(text, focus, 300).totals
+        assert counted is not None and (counted().count, counted().noun) == (120, noun)

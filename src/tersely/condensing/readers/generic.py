@@ -79,7 +79,8 @@ def read(
     ]
 
     labelled = labelled_columns(texts) if len(texts) <= MOST_FOR_COLUMNS else []
-    totals = Totals(len(texts), _write_head, fields=fields_of_columns(labelled, len(texts), focus))
+    noun = "lines" if len(set(numbers)) == len(numbers) else "sentences"  # Long lines are read sentence by sentence.
+    totals = Totals(len(texts), _write_head, noun, fields_of_columns(labelled, len(texts), focus))
     return Reading("text", units, head=totals.head(focus), totals=lambda: totals)
 
 
