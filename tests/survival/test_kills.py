@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,13 @@ async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path:
         assert news == ["pending", "in_progress", "completed"]
 
 
+def made(folder: Path) -> tuple[Counter[str], int]:
+    """How often each request was sent to the model, and the number of calls of tools."""
+    lines = map(json.loads, (folder / "model.log").read_text().splitlines())
+    calls = (folder / "tools.log").read_text().splitlines()
+    return Counter(line["asked"] for line in lines if line["what"] == "model"), len(calls)
+
+
 @pytest.mark.timeout(600)
 async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, tmp_path: Path) -> None:
     async with cluster(tmp_path / "cluster", url, looks=3, slowest=0.3) as it:
@@ -137,9 +145,10 @@ async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, 
         types = [one["event_type"] for one in events]
         assert [types.count(one) for one in ("llm_tool_call", "final_analysis")] == [6, 3]
         assert {one["status"] for one in events} == {"completed"}
-        # Requests that were on the wire are sent again, one of each agent; those that were stored are not.
-        lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
-        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 10
+        # What was on its way at a kill is done again, one request or call of each agent at work; what was stored is not.
+        requests, calls = made(tmp_path / "cluster")
+        again = (requests.total() - 2 * 4 - 1) + (calls - 2 * 3)
+        assert 0 <= again <= 2 + 1, (requests, calls)
 
 
 @pytest.mark.timeout(600)
@@ -227,11 +236,11 @@ async def test_sub_agents_and_messages_to_people_go_on_after_kill_9(url: str, tm
         assert {one["status"] for one in events} == {"completed"}
         (notice,) = [one for one in events if one["event_type"] == "notice"]
         assert "not sent again" in notice["content"] and notice["metadata"]["reason"] == "it is not in the channel"
-        calls = [one["execution_id"] for one in events if one["event_type"] == "llm_tool_call"]
-        assert [calls.count(one["id"]) for one in (own, *others)] == [2, 3, 3]
-        # Requests that were on the wire are sent again, one at the first kill, one of each sub-agent at the second; those
-        # that were stored are not.
-        lines = (tmp_path / "cluster" / "model.log").read_text().splitlines()
-        assert sum(json.loads(line)["what"] == "model" for line in lines) <= 2 + 2 * 4 + 1 + 2
-        looked = (tmp_path / "cluster" / "tools.log").read_text().splitlines()
-        assert len(looked) <= 2 * 3 + 2
+        shown_calls = [one["execution_id"] for one in events if one["event_type"] == "llm_tool_call"]
+        assert [shown_calls.count(one["id"]) for one in (own, *others)] == [2, 3, 3]
+        requests, calls = made(tmp_path / "cluster")
+        assert len(requests) == 2 + 2 * 4
+        # What was on its way at a kill is done again, one request or call of each agent at work (the first kill can find
+        # both sub-agents too); what was stored is not.
+        again = (requests.total() - 2 - 2 * 4) + (calls - 2 * 3)
+        assert 0 <= again <= 2 + 2, (requests, calls)
