@@ -116,9 +116,28 @@ def test_records_below_their_names_are_counted_in_all_sections(indent: int | Non
     assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("end", ["the list", "a record"])
+def test_the_records_of_a_list_that_breaks_off_are_counted_in_all_sections(indent: int | None, end: str) -> None:
+    pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running"} for at in range(LINES)]
+    whole = json.dumps({"items": pods}, indent=indent).rstrip("]}\n ") + "}"
+    if end == "a record":
+        whole = whole[: whole.rindex(",")]  # Its last record has a name and no phase.
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    counts = "Running ×899" if end == "the list" else "Running ×898, absent ×1"
+    assert condensed.text.startswith(f"[900 items; phase: Failed ×1, {counts}]")
+    found = condensed.text.split(f"pod-{ODD}")[0].rpartition("[from part ")[2]
+    assert found.startswith("3 of 5") and "; phase: " not in found, "a count that is not about everything"
+    assert "phase: Failed" in condensed.text.split(f"pod-{ODD}")[1]
+    assert condensed.tokens_after <= 400
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
 def test_a_section_that_cannot_be_added_up_has_a_title() -> None:
     pods = [{"name": f"pod-{at}", "phase": "Failed" if at == ODD else "Running"} for at in range(LINES)]
-    whole = json.dumps({"items": pods}, indent=1)[:-3]  # It breaks off, so nothing says where the list ends.
+    lines = json.dumps({"items": pods}, indent=1).split("\n")
+    lines.insert(len(lines) // 3, ' "an unclosed string')  # So nothing says where the list ends.
+    whole = "\n".join(lines)
     condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
     assert "phase: Failed" in condensed.text
     assert "[from part 3 of 5: lines " in condensed.text

@@ -3,8 +3,8 @@
     for part in parts_of_list(text, 10_000_000):
         text[part.start : part.end]       # whole records; the first part also has all that is before the list
 
-A record is never cut, so what is counted in the parts adds up. A map is an object whose values are objects. Linear in
-the text, whatever its brackets are.
+A record is never cut, so what is counted in the parts adds up; the text may break off in its last record. A map is an
+object whose values are objects. Linear in the text, whatever its brackets are.
 """
 
 import re
@@ -66,7 +66,7 @@ class _Cutter:
             self.counts.pop()
             if found[1] == "}" and self.open:
                 self._end_record(at)
-        return []  # There is no end of the list.
+        return self._with_broken_end()
 
     def _end_record(self, at: int) -> None:
         self.counts[-1] += 1
@@ -92,3 +92,10 @@ class _Cutter:
         end = len(self.text) if is_end else at
         parts = [*self.parts, JsonPart(self.start, end, self.counts[-1], self._opening())]
         return parts if is_end else [*parts, JsonPart(end, len(self.text), 0)]
+
+    def _with_broken_end(self) -> list[JsonPart]:
+        """Return the parts of a list that breaks off; empty if more than a part of the text is no JSON."""
+        if not self.parts or len(self.text) - self.start > 2 * self.size:
+            return []
+        records = self.counts[self.depth - 1] + (len(self.open) > self.depth)
+        return [*self.parts, JsonPart(self.start, len(self.text), records, self._opening())]
