@@ -135,7 +135,7 @@ kills: .venv/.ready ## Kills per store with side effects, an update and a databa
 	@$(BIN)/python -m tests.survival.chaos kills --kills 40
 
 .PHONY: chaos
-chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to 40 minutes)
+chaos: .venv/.ready ## Every fault that sessions have to survive, with a report (up to an hour)
 	@$(BIN)/python -m tests.survival.chaos all
 
 .PHONY: fuzz

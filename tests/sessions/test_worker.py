@@ -418,6 +418,34 @@ async def test_a_child_process_that_hangs_is_killed_and_that_is_proof_only_if_it
         assert (await app.session(innocent)).crashes == 2 and at_once > 1
 
 
+async def test_a_child_process_starts_when_the_one_before_has_started(opened: Opening) -> None:
+    started: list[str] = []
+
+    async def start_child(name: str) -> Child:
+        started.append(name)
+        return Child(0, anyio.sleep_forever)
+
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        app.engine.stop_dequeuing()
+        accepted = [await app.intake.submit(ALERT, principal="me") for _ in range(2)]
+        async with app.database.transaction() as db:
+            for session_id in [one.session_id for one in accepted]:
+                for name in ("a", "b"):
+                    await claim_session(db, session_id, name, now=app.database.clock.now())
+                    await claims.record_crash(db, session_id, name)
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        assert app.worker._suspects is not None
+        with anyio.fail_after(60):
+            while not started or await app.engine.count_suspects() < 2:
+                await anyio.sleep(0.02)
+            await app.worker._suspects.start_if_needed()
+            assert app.worker._suspects.names == {started[0]}, "it has sent no heartbeat yet"
+            async with app.database.transaction() as db:
+                await executors.heartbeat(db, started[0], host="h", version="1")
+            while len(started) < 2:
+                await anyio.sleep(0.02)
+
+
 async def is_waiting(app: SmallApp, session_id: str) -> bool:
     status = SystemSchema.workflow_status
     question = sa.select(status.c.status).where(status.c.workflow_uuid == session_id, status.c.queue_name == "suspects")

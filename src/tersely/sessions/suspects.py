@@ -9,7 +9,8 @@ runs one suspect at a time, so its end says something about that one:
   nothing, and the session is tried again until its time limit.
 * Its **parent dies**: nothing is proven, and `sessions.worker` tries it again.
 
-Several children run at once, so that one long suspect does not delay the others.
+Several children run at once, so that one long suspect does not delay the others. They
+start one after the other, because a start takes seconds of CPU.
 """
 
 import logging
@@ -117,12 +118,17 @@ class SuspectProcesses:
         if self.is_leaving or not (waiting := await self.engine.count_suspects()):
             return
         busy = self.names & set((await self.engine.started()).values())
-        if len(self._children) < min(MOST_CHILDREN, waiting + len(busy)):
-            self._started += 1
-            base = self.parent.removesuffix(liveness.LOCKED)
-            child = _Child(f"{base}-child{self._started}{self.parent.removeprefix(base)}")
-            self._children[child.name] = child
-            self.tasks.start_soon(self._run, child)
+        if len(self._children) >= min(MOST_CHILDREN, waiting + len(busy)):
+            return
+        async with self.database.reading() as db:
+            registered = await executors.registered(db)
+        if self.names - registered.keys():
+            return  # One after the other: together they would slow down each other and the worker.
+        self._started += 1
+        base = self.parent.removesuffix(liveness.LOCKED)
+        child = _Child(f"{base}-child{self._started}{self.parent.removeprefix(base)}")
+        self._children[child.name] = child
+        self.tasks.start_soon(self._run, child)
 
     async def _run(self, child: _Child) -> None:
         try:
