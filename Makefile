@@ -3,6 +3,11 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
+# Compiled modules are kept, also where the environment says otherwise: without them every process compiles its libraries anew,
+# which takes longer than most of what it does then.
+unexport PYTHONDONTWRITEBYTECODE
+IMPORT_ALL := import importlib, pkgutil, tersely; [importlib.import_module(module.name) for module in \
+	pkgutil.walk_packages(tersely.__path__, "tersely.") if not module.name.endswith("__main__")]
 # What is installed is fixed by hash in requirements/. uv makes it fast; where it cannot (a mirror or a certificate that only pip
 # is told about), pip does the same.
 install = { UV_SYSTEM_CERTS=1 $(BIN)/uv pip install --quiet --python $(1)/bin/python $(2) 2>/dev/null \
@@ -21,6 +26,7 @@ $(BIN)/uv:
 .venv/.ready: requirements/dev.txt pyproject.toml | $(BIN)/uv
 	@$(call install,.venv,--require-hashes -r requirements/dev.txt)
 	@$(call install,.venv,--no-deps --no-build-isolation -e .)
+	@$(BIN)/python -c '$(IMPORT_ALL)'
 	@touch $@
 
 # The peers of bench/ have needs of their own, hence environments of their own.
