@@ -260,6 +260,33 @@ def test_the_title_as_focus_means_the_whole_article_from_its_beginning() -> None
     assert text.startswith("Die Stadt hat die Brücke am Rathaus am Montag gesperrt. Gutachter fanden")
 
 
+def test_of_an_article_beyond_the_budget_the_ending_is_shown_too_and_no_words_about_the_site() -> None:
+    told = [
+        f"In week {n} the crew measured the slope of terrace {n} again and wrote {n * 7} mm down." for n in range(60)
+    ]
+    body = "\n\n".join([*told, "After a year the terrace had moved by a hand, and nobody lives there now."])
+    about = (
+        "[Mara Lindqvist](/authors/mara)\n\nMara Lindqvist writes about mountains and has lived in the valley for years."
+        "\n\n## Our newsletter\n\nThe best stories of the week, every Friday morning, free of charge."
+    )
+    text = f"* [Home](/)\n* [Maps](/maps)\n\n# The slow terrace\n\n{body}\n\n{about}\n"
+    found = shown(text, 400, "The slow terrace")
+    assert "In week 0" in found
+    assert "moved by a hand" in found
+    assert "Mara" not in found
+    assert "Friday" not in found
+
+
+def test_a_list_that_a_heading_announces_at_the_end_belongs_to_the_body() -> None:
+    body = "\n\n".join(
+        f"The path to hut {n} leads through a wood of old larches and over two bridges." for n in range(6)
+    )
+    text = (
+        f"# Huts\n\n{body}\n\n#### **Where to eat:**\n\n* The inn at the lake\n* Anna's kitchen (closed on Mondays)\n"
+    )
+    assert "Anna's kitchen" in shown(text + "\n[Imprint](/i)\n", 2_000, "Huts")
+
+
 def test_what_was_left_out_is_named_with_its_lines() -> None:
     wish = Focus.parse("")
     reading = pages.read(SHOP, wish, 400)
@@ -486,7 +513,10 @@ REMARKS = "\n\n".join(
 )
 
 
-@pytest.mark.parametrize("opening", ["## 6 Comments", "Leave a Reply", "### Kommentare (6)", "## Responses to Ferries"])
+@pytest.mark.parametrize(
+    "opening",
+    ["## 6 Comments", "Leave a Reply", "### Kommentare (6)", "## Responses to Ferries", "## One thought on “Ferries”"],
+)
 def test_comments_of_readers_are_no_part_of_the_body(opening: str) -> None:
     text = shown(f"# Ferries are late\n\n{STORY}\n\n{opening}\n\n{REMARKS}", 400, "Ferries are late")
     assert "ferry number 5" in text and "Person" not in text

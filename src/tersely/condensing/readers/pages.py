@@ -64,10 +64,11 @@ _COMMENTS = re.compile(
     r"[#*_\s]{0,9}(?:"
     r"(?:(?:all|view|show|user|reader|\d{1,5})\s){0,3}(?:comments|kommentare|commentaires|comentarios|commenti|reacties|コメント)"
     r"[\s:(#*_\d)]{0,12}(?:(?:to|on|zu|sur)\s.{0,120})?"
-    r"|\d{1,5}\s(?:comment|response|reply|replies|responses|thoughts|kommentar|commentaire|comentario)\b.{0,120}"
+    r"|(?:\d{1,5}|one|eine?|une?)\s"
+    r"(?:comment|response|reply|replies|responses|thoughts?|kommentar|gedanken?|commentaire|comentario)\b.{0,120}"
     r"|(?:leave|post|add|write) (?:a|your) (?:reply|comment)\b.{0,40}|responses to .{1,120}"
-    r"|join the (?:conversation|discussion)|schreibe einen kommentar|kommentar (?:schreiben|verfassen)"
-    r"|laisser un commentaire|deja (?:un comentario|una respuesta)|lascia un commento"
+    r"|join the (?:conversation|discussion)|schreibe einen kommentar(?: antworten abbrechen)?"
+    r"|kommentar (?:schreiben|verfassen)|laisser un commentaire|deja (?:un comentario|una respuesta)|lascia un commento"
     r")[\s*_.!]{0,5}$",
     re.I,
 )
@@ -99,6 +100,11 @@ _FALL_SHARE = 0.3
 _LEAD = 0.05
 _SECOND = 0.5
 """Smallest value, relative to the first run, of a second run: little under the title, much after the body."""
+_AFTERWORD = 0.25
+_AFTERWORD_BLOCKS = 2
+_MOST_AFTERWORDS = 3
+"""Largest share of the body, and number of blocks, of words after it that links separate from it; and how many such
+groups of blocks are looked at."""
 _MOST_ASIDES = 2_000
 _TABLE_ROWS = 8
 """From this many rows on, a table is scored as a whole."""
@@ -336,7 +342,7 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
     titled = _title_at(blocks, asked, _words(title))
     chosen = _stretches(blocks, values, titled)
     kept = _text_within(blocks, values, chosen, wide)
-    kept = _without_hanging_headings(blocks, kept)
+    kept = _without_afterwords(blocks, values, _without_hanging_headings(blocks, kept))
     named = alone and titled is not None and _names_it(focus, blocks[titled].text)
     if named:
         kept = [at for at in kept if not (blocks[at].kind == "heading" and _words(blocks[at].text) <= asked)]
@@ -401,7 +407,7 @@ def _value(block: Block, wide: float) -> float:
         return -0.6
     plain = block.plain * wide
     if block.kind == "heading":
-        return -0.5 if block.linked > block.plain else 0.0
+        return -0.5 if block.linked > block.plain else -0.6 if _household(block.text.lower()) else 0.0
     if block.linked > (0.8 * len(block.text) if block.kind == "row" else block.plain):
         if plain >= _SAYS_SOMETHING:
             return 0.0
@@ -410,7 +416,7 @@ def _value(block: Block, wide: float) -> float:
         return 0.2
     if (block.ended and plain >= 25) or plain > 200:
         low = block.text.lower()
-        said = sum(1 for word in _HOUSEHOLD if word in low)
+        said = _household(low)
         if said > 1 or (said and plain < _NOTICE):
             return -1.0
         if block.kind == "text" and plain < 320 and _is_credited(low):
@@ -425,8 +431,13 @@ def _value(block: Block, wide: float) -> float:
     elif block.ended or (block.text.startswith("**") and block.text.endswith("**") and plain > 8):
         return 0.0
     else:
-        return -0.2
+        return -0.2 if _WORD.search(block.text) else -0.3
     return value * (1 - 0.75 * min(1.0, 2 * block.boilerplate))
+
+
+def _household(low: str) -> int:
+    """Return how many words of the website a text (in lower case) has."""
+    return sum(1 for word in _HOUSEHOLD if word in low)
 
 
 def _is_credited(low: str) -> bool:
@@ -539,11 +550,20 @@ def _to_block_end(blocks: list[Block], end: int) -> int:
     """Extend the end while lines belong to the paragraph before it, or to a list announced by a colon."""
     while 0 < end < len(blocks):
         block = blocks[end]
-        promised = blocks[end - 1].text.rstrip("*_ ").endswith((":", "："))
-        if block.linked > block.plain or block.kind == "heading" or (block.apart and not promised):
+        if block.linked > block.plain:
+            break
+        if block.kind == "heading":
+            below = blocks[end + 1] if end + 1 < len(blocks) else block
+            if not (_announces(block) and below.kind == "item" and below.linked <= below.plain):
+                break
+        elif block.apart and not _announces(blocks[end - 1]):
             break
         end += 1
     return end
+
+
+def _announces(block: Block) -> bool:
+    return block.text.rstrip("*_ ").endswith((":", "："))
 
 
 def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple[int, int]], wide: float) -> list[int]:
@@ -636,6 +656,22 @@ def _without_hanging_headings(blocks: list[Block], kept: list[int]) -> list[int]
             below = 9
         result.append(at)
     return result[::-1]
+
+
+def _without_afterwords(blocks: list[Block], values: list[float], kept: list[int]) -> list[int]:
+    """Remove a few words after the body that links separate from it: about the author, the paper, how to subscribe."""
+    most = _AFTERWORD * sum(blocks[at].plain for at in kept)
+    for _ in range(_MOST_AFTERWORDS):
+        first = max(1, len(kept) - _AFTERWORD_BLOCKS)
+        for begin in range(len(kept) - 1, first - 1, -1):
+            if any(value <= -0.3 for value in values[kept[begin - 1] + 1 : kept[begin]]):
+                break
+        else:
+            return kept
+        if sum(blocks[at].plain for at in kept[begin:]) > most:
+            return kept
+        kept = _without_hanging_headings(blocks, kept[:begin])
+    return kept
 
 
 def _paragraphs(block: Block, line: int) -> list[Paragraph]:

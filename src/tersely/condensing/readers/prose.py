@@ -76,6 +76,11 @@ _WRITTEN_LENGTH = 0.004
 """What a sentence gains for each character. `pack` prefers short units by the second of these numbers, which suits rows
 but not sentences: a long one contains more; in speech only half as much more."""
 
+_ENDING = 0.08
+"""Share of a text that is its ending."""
+_ENDING_SCORE = 1.9
+"""Of 2 for the first sentence and 1.5 for those before the ending."""
+
 _ASKING_ABOUT = _stems("""
     summarize summary discuss discussion discussed conclusion conclude opinion opinions view think thinks thought
     thoughts say says said talk talked talking mention mentioned mean meant meeting group team people participants
@@ -351,7 +356,9 @@ def reading_of(
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores, least = (from_the_beginning(owners), 0.0) if from_the_top else score_sentences(texts, owners, focus, budget)
+    scores, least = (
+        (from_the_beginning(texts, owners), 0.0) if from_the_top else score_sentences(texts, owners, focus, budget)
+    )
     facts = wants_facts(focus)
     # A page with a topic is read for its statements on the topic; a question finds its answer by its own words.
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
@@ -516,14 +523,24 @@ class _Sheet:
         return marked
 
 
-def from_the_beginning(owners: list[Paragraph]) -> list[float]:
-    """Score earlier sentences above later ones: a text, and each of its paragraphs, states first what matters most."""
+def from_the_beginning(texts: list[str], owners: list[Paragraph]) -> list[float]:
+    """Score earlier sentences above later ones: a text, and each of its paragraphs, states first what matters most.
+
+    The last sentences of a longer text, which say what it comes to, count as much as some near its beginning.
+    """
     scores: list[float] = []
     paragraph, rank = None, 0
     for at, owner in enumerate(owners):
         rank = rank + 1 if owner is paragraph else 0
         paragraph = owner
         scores.append(2.0 - 0.5 * at / len(owners) - 0.08 * min(rank, 4))
+    body = [at for at, owner in enumerate(owners) if not owner.aside]
+    room = _ENDING * sum(len(texts[at]) for at in body)
+    for at in reversed(body):
+        room -= len(texts[at])
+        if room < 0:
+            break
+        scores[at] = max(scores[at], _ENDING_SCORE + 0.001 * at / len(owners))
     return scores
 
 
@@ -575,7 +592,7 @@ def _unasked(
     if any(owner.aside for owner in owners):
         return [
             -1.0 if owner.aside else 0.4 * score
-            for owner, score in zip(owners, from_the_beginning(owners), strict=True)
+            for owner, score in zip(owners, from_the_beginning(texts, owners), strict=True)
         ]
     scores = [
         (value + 0.5 * relevance[at]) * min(1.0, 0.2 + len(texts[at]) / 100)
