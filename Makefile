@@ -170,8 +170,8 @@ bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick 
 	@$(BENCH)/python -m bench.linearity
 
 .PHONY: figures
-figures: .venv-bench/.ready ## Run the condenser's and the commands' benchmark on this commit, add the figures to docs/figures, draw them
-	@$(BIN)/python -m bench.record
+figures: .venv-bench/.ready .venv/.ready ## Record benchmarks of this commit in docs/figures and draw them (ONLY="condense hooks": these)
+	@$(BIN)/python -m bench.record $(ONLY)
 	@$(BIN)/python -m bench.plots
 
 .PHONY: plots

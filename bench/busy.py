@@ -29,6 +29,7 @@ import anyio
 from fastmcp import Client
 
 from bench.arguments import parser
+from bench.bars import Bars
 from tersely.text.tokens import O200K
 
 MOST_P95 = 0.1
@@ -172,7 +173,7 @@ def _cpu_of(process_id: int) -> float:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, figures=True)
     arguments.add_argument("--against", nargs="*", default=[], help="interpreters with another Tersely")
     arguments.add_argument("--at-once", type=int, default=50)
     arguments.add_argument("--tokens", type=int, default=50_000)
@@ -184,9 +185,18 @@ def main() -> None:
     runs = [("worker processes", sys.executable, ""), ("threads", sys.executable, "0")]
     runs += [(f"threads of {python}"[:36], python, "0") for python in given.against]
     found: dict[str, Measured] = {}
+    bars = Bars()
     for name, python, workers in runs:
         found[name] = anyio.run(partial(measured, python, workers, at_once=at_once, tokens=tokens))
         print(found[name].row(name), flush=True)
+        one, way = found[name], "tersely, worker processes" if name == "worker processes" else name
+        for group, percent in (("p50", 50), ("p95", 95)):
+            most = MOST_P95 * 1e3 if percent == 95 else None
+            bars.add("/health", group, way, _percentile(one.health, percent) * 1e3, unit="ms", most=most)
+        bars.add("A small summary meanwhile", "p50", way, _percentile(one.small, 50) * 1e3, unit="ms")
+        bars.add("Throughput", "", way, one.throughput, unit="summaries a second")
+        bars.add("CPU", "", way, one.cpu_seconds, unit="s")
+    bars.write(given.json)
     if given.smoke:
         return
     ours, threads = found["worker processes"], found["threads"]

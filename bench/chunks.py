@@ -14,8 +14,10 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from bench.arguments import parser
+from bench.bars import Bars
 from tersely.text.chunks import chunk
 from tersely.text.tokens import O200K, _encoding
 
@@ -160,11 +162,12 @@ SLOW = {"semantic-text-splitter", "semchunk"}
 ROUNDS = 3
 
 
-def whole(blocks: list[str], size: int, parts: list[str]) -> str:
+def whole(blocks: list[str], size: int, parts: list[str]) -> float:
+    """The share of the blocks that fit into a part and are in one."""
     fitting = [block for block in blocks if count(block) <= size]
     everything = "\0".join(parts)
     kept = sum(block in everything for block in fitting)
-    return f"{100 * kept / len(fitting):.0f} %" if kept == len(fitting) else f"{100 * kept / len(fitting):.1f} %"
+    return kept / len(fitting)
 
 
 def installed(sample: str) -> dict[str, Callable[[str, int], list[str]]]:
@@ -180,7 +183,8 @@ def installed(sample: str) -> dict[str, Callable[[str, int], list[str]]]:
     return found
 
 
-def main(megabytes: float, *, smoke: bool = False) -> None:
+def main(megabytes: float, *, smoke: bool = False, to: Path | None = None) -> None:
+    bars = Bars()
     made = corpus(int(megabytes * 1_000_000))
     tokens = count(made.text)
     splitters = installed(made.text[:20_000])
@@ -208,17 +212,26 @@ def main(megabytes: float, *, smoke: bool = False) -> None:
             sizes = [O200K.count(part) for part in parts[name]]
             over = sum(found > size for found in sizes)
             fill = sum(sizes) / len(sizes) / size
+            fences, tables = whole(made.fences, size, parts[name]), whole(made.tables, size, parts[name])
+            for title, value, unit in (
+                ("Speed", speed[name], "MB/s"),
+                ("Chunks over the limit", over, ""),
+                ("Fences that stay whole", fences, "share"),
+                ("Tables that stay whole", tables, "share"),
+            ):
+                bars.add(title, f"{size:,} tokens", name, value, unit=unit)
             print(
                 f"{size:>5}  {name:25}{speed[name]:>6.1f}  {len(sizes):>6}  {fill:>5.0%}  {over:>5}"
-                f"  {whole(made.fences, size, parts[name]):>12}  {whole(made.tables, size, parts[name]):>12}"
+                f"  {fences:>12.1%}  {tables:>12.1%}"
             )
         if "chonkie RecursiveChunker" in speed:
             ratio = speed["tersely"] / speed["chonkie RecursiveChunker"]
             print(f"       → {ratio:.2f} × chonkie's speed (we promise 0.8)\n")
+    bars.write(to)
 
 
 if __name__ == "__main__":
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument("megabytes", type=float, nargs="?", help="size of the text (2, smoke: 0.1)")
     given = options.parse_args()
-    main(given.megabytes or (0.1 if given.smoke else 2.0), smoke=given.smoke)
+    main(given.megabytes or (0.1 if given.smoke else 2.0), smoke=given.smoke, to=given.json)

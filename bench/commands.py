@@ -440,9 +440,8 @@ def _asked_again(name: str, text: str, needle: str, case: Case, folder: Path, en
 
 
 def main() -> int:
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, figures=True)
     arguments.add_argument("--show", default="", help="print our output of the commands whose name contains this")
-    arguments.add_argument("--json", type=Path, help="write the figures to this file")
     given = arguments.parse_args()
     scores = {name: Score() for name in (*CUTS, OURS)}
     with tempfile.TemporaryDirectory() as there:

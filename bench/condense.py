@@ -30,6 +30,7 @@ from typing import Any
 
 from bench import generate, growth
 from bench.arguments import parser
+from bench.bars import Bars
 from bench.engines import ENGINES, Engine, NotInstalled, named
 from bench.generate import figure, without_one
 from bench.generator.logs import LOG_SHAPES, draw_story
@@ -47,6 +48,9 @@ SMOKE_EVERY = 1_000
 PEERS = "tersely,head+tail,bm25+mmr,bm25,drain3,sumy"
 
 Row = dict[str, Any]
+
+LEAST_RATE = 5
+"""Megabytes a second that are wanted of a mixed text."""
 
 FEWEST_CASES = 3
 """A kind with fewer cases says nothing about which engine is better at it."""
@@ -353,7 +357,7 @@ def still_lost(rows: list[Row], *, each: bool) -> list[str]:
 # --- Speed and growth
 
 
-def speed(sizes: tuple[float, ...], hostile: float) -> list[str]:
+def speed(sizes: tuple[float, ...], hostile: float, bars: Bars) -> list[str]:
     lines = [
         "",
         f"{'speed and growth, 1000 tokens':<30}" + "".join(f"{f'{size} MB':>26}" for size in sizes) + f"{'growth':>10}",
@@ -367,6 +371,10 @@ def speed(sizes: tuple[float, ...], hostile: float) -> list[str]:
             for one in found
         ]
         good = [one for one in found if not isinstance(one, str)]
+        for one in good:
+            way, least = f"tersely, {one.megabytes:.0f} MB", LEAST_RATE if kind == "mixed" else None
+            bars.add("Speed", kind, way, one.rate, unit="MB/s", least=least)
+            bars.add("Peak of memory", kind, way, one.memory, unit="times the text")
         grew = f"{good[0].rate / good[-1].rate:.2f}" if len(good) > 1 else ""
         lines.append(f"   {kind:<27}" + "".join(cells) + f"{'':>{26 * (len(sizes) - len(found))}}{grew:>10}")
     for kind in growth.HOSTILE:
@@ -419,7 +427,7 @@ def _repetitive_log(shape: str, tokens: int) -> str:
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument("--quick", action="store_true", help="a fifth of the cases, sizes up to 10 MB")
     options.add_argument(
         "--task", default="all", help=f"separated by commas: {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}"
@@ -427,9 +435,6 @@ def main() -> None:
     options.add_argument("--engine", default=PEERS, help=f"separated by commas: {', '.join(ENGINES)}")
     options.add_argument("--seeds", type=int, default=0, help="generated cases per shape and ask (quick: 1, else 3)")
     options.add_argument("--lost", action="store_true", help="list every needle that our own engine loses, and why")
-    options.add_argument(
-        "--json", type=Path, metavar="FILE", help="write the needle scores of the yardstick, for bench.plots"
-    )
     asked = options.parse_args()
     quick = asked.quick or asked.smoke
     tasks = (
@@ -440,6 +445,7 @@ def main() -> None:
             raise SystemExit(f"No task {task!r}; there are {', '.join((*YARDSTICK_TASKS, *OWN_TASKS))}.")
     engines = available(named(asked.engine))
     broken: list[str] = []
+    bars, scores = Bars(), {}
 
     wanted = [task for task in YARDSTICK_TASKS if task in tasks]
     path = find_yardstick()
@@ -454,8 +460,7 @@ def main() -> None:
         rows = run_yardstick(Yardstick(path, every), engines, wanted)
         print("\n".join(yardstick_report(rows, list(engines))))
         print("\n".join(below_the_simple_thing(rows)))
-        if asked.json:
-            asked.json.write_text(json.dumps(needle_scores(rows, list(engines)), indent=1) + "\n", "utf-8")
+        scores = needle_scores(rows, list(engines))
         print("\n".join(still_lost(rows, each=asked.lost)))
         broken += [
             f"{row['engine']} {row['case']} @{row['budget']}: {row['tokens']} tokens"
@@ -475,9 +480,10 @@ def main() -> None:
         broken += [f"{o.case} @{o.budget}: {o.error}" for o in outcomes if o.error and o.engine == "tersely"]
     if "speed" in tasks:
         sizes = (0.1,) if asked.smoke else (1, 10) if asked.quick else (1, 10, 100)
-        print("\n".join(speed(sizes, 0.1 if asked.smoke else 1 if asked.quick else 10)))
+        print("\n".join(speed(sizes, 0.1 if asked.smoke else 1 if asked.quick else 10, bars)))
     if "fold" in tasks:
         print("\n".join(fold_report(2_000 if asked.smoke else 20_000 if asked.quick else 200_000)))
+    bars.write(asked.json, **scores)
     if broken:
         print("\nViolated guarantees:\n  " + "\n  ".join(broken[:20]))
         sys.exit(1)

@@ -25,6 +25,7 @@ import anyio
 from playwright.async_api import Browser, CDPSession, Page
 
 from bench.arguments import parser
+from bench.bars import Bars
 from tests.browser.chromium import chromium, find_chromium
 from tests.browser.long_session import MEASURE, long_work
 from tests.web.running import Running, running
@@ -113,8 +114,11 @@ async def drawn(page: Page, count: int, seconds: float) -> None:
     await page.wait_for_function(there, arg=count, timeout=seconds * 1000, polling=500)
 
 
-def tell(what: str, tasks: Tasks, long_tasks: list[float], beside: float, measured: dict[str, Any]) -> bool:
+def tell(what: str, tasks: Tasks, long_tasks: list[float], beside: float, measured: dict[str, Any], bars: Bars) -> bool:
     clock, cpu = max(long_tasks, default=max(tasks.clock, default=0.0)), max(tasks.cpu, default=0.0)
+    for way, found in (("wall clock", clock), ("CPU", cpu), (f"an empty page's {IDLE_MS} ms beside it", beside)):
+        bars.add("Longest task", what, way, found, unit="ms", most=LONGEST_MS)
+    bars.add("Heap of the page", what, "tersely", measured["heap_mb"], unit="MB", most=HEAP_MB)
     busy = beside > LONGEST_MS
     fine = measured["heap_mb"] < HEAP_MB and cpu <= LONGEST_MS and (busy or clock <= LONGEST_MS)
     verdict = (
@@ -148,7 +152,8 @@ async def followed(service: Running, session: str, joined: anyio.Event, received
     received.append(count)
 
 
-async def main(events: int, viewers: int) -> bool:
+async def main(events: int, viewers: int, to: Path | None = None) -> bool:
+    bars = Bars()
     path = find_chromium()
     if path is None:
         print("dashboard: skipped, no Chromium on this machine")
@@ -166,6 +171,7 @@ async def main(events: int, viewers: int) -> bool:
             session = await service.submit()
             weights["session"] = await first_view(browser, service, f"/sessions/{session}")
             for name, weight in weights.items():
+                bars.add("First view", name, "tersely", weight / 1000, unit="kB", most=FIRST_VIEW / 1000)
                 print(
                     f"first view, {name:<10} {weight / 1000:6.1f} kB   "
                     f"{'ok' if weight <= FIRST_VIEW else 'OVER THE MARK'}"
@@ -195,6 +201,7 @@ async def main(events: int, viewers: int) -> bool:
                 await page.evaluate("window.tasks"),
                 beside,
                 await heap(wire),
+                bars,
             )
             await page.close()
             stored = (await service.get(f"/sessions/{session}"))["last_seq"]
@@ -209,15 +216,17 @@ async def main(events: int, viewers: int) -> bool:
                 await drawn(page, shown, 120)
             beside = await idle.evaluate("window.longest")
             good &= tell(
-                f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire)
+                f"{events:,} events, opened", tasks, await page.evaluate("window.tasks"), beside, await heap(wire), bars
             )
+            bars.write(to)
             return good and max(weights.values()) <= FIRST_VIEW
 
 
 if __name__ == "__main__":
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument("--events", type=int, help="events of the long session (5,000; smoke: 200)")
     options.add_argument("--viewers", type=int, help="viewers of it at once (50; smoke: 5)")
     given = options.parse_args()
-    met = anyio.run(main, given.events or (200 if given.smoke else 5_000), given.viewers or (5 if given.smoke else 50))
+    events, viewers = (200, 5) if given.smoke else (5_000, 50)
+    met = anyio.run(main, given.events or events, given.viewers or viewers, given.json)
     raise SystemExit(0 if met or given.smoke else 1)

@@ -23,12 +23,14 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, ExitStack
+from pathlib import Path
 
 import anyio
 import psutil
 from fastmcp import Client
 
 from bench.arguments import parser
+from bench.bars import Bars
 from conformance.processes import PROXY, ROOT, TERSELY, Listening, listening, own_environment
 from tersely.text.tokens import O200K
 
@@ -66,7 +68,7 @@ async def latency(addresses: dict[str, str], era: str, warm: int, rounds: int) -
     return took
 
 
-def report_latency(took: dict[str, list[float]], era: str) -> bool:
+def report_latency(took: dict[str, list[float]], era: str, bars: Bars) -> bool:
     p50 = {way: statistics.median(seconds) * 1000 for way, seconds in took.items()}
     p95 = {way: statistics.quantiles(seconds, n=20)[-1] * 1000 for way, seconds in took.items()}
     print(f"  {era}")
@@ -75,6 +77,7 @@ def report_latency(took: dict[str, list[float]], era: str) -> bool:
             "" if way == DIRECT else f" · {p50[way] / p50[DIRECT]:5.2f} × direct (p95 {p95[way] / p95[DIRECT]:5.2f} ×)"
         )
         print(f"    {way:<16} p50 {p50[way]:6.1f} ms · p95 {p95[way]:6.1f} ms{ratio}")
+        bars.add("A small call, p50", era, way, p50[way], unit="ms", most=MOST_RATIO * p50[DIRECT])
     near = p50[OURS] <= MOST_RATIO * p50[DIRECT]
     print(f"    at most {MOST_RATIO} × direct: {'met' if near else 'NOT met'}")
     faster = p50[THEIRS] / p50[OURS]
@@ -85,7 +88,7 @@ def report_latency(took: dict[str, list[float]], era: str) -> bool:
     return near and faster >= 4
 
 
-async def throughput(addresses: dict[str, str], era: str, callers: int, calls: int, rounds: int) -> bool:
+async def throughput(addresses: dict[str, str], era: str, callers: int, calls: int, rounds: int, bars: Bars) -> bool:
     """Calls per second of clients that call at once, one way after the other, round by round."""
     rates: dict[str, list[float]] = {way: [] for way in addresses}
 
@@ -108,8 +111,17 @@ async def throughput(addresses: dict[str, str], era: str, callers: int, calls: i
             rates[way].append(await rate(address))
     median = {way: statistics.median(found) for way, found in rates.items()}
     share = median[OURS] / median[DIRECT]
+    for way, found in median.items():
+        bars.add(
+            f"{callers} callers at once",
+            era,
+            way,
+            found,
+            unit="calls a second",
+            least=LEAST_THROUGHPUT * median[DIRECT],
+        )
     good = share >= LEAST_THROUGHPUT
-    shown = " · ".join(f"{way} {found:,.0f} a second" for way, found in median.items())
+    shown = " · ".join(f"{way} {rate:,.0f} a second" for way, rate in median.items())
     print(
         f"  {era}: {shown} · {share:.2f} × direct (create_proxy {median[THEIRS] / median[DIRECT]:.2f}), at least "
         f"{LEAST_THROUGHPUT}: {'met' if good else 'NOT met'}"
@@ -117,7 +129,7 @@ async def throughput(addresses: dict[str, str], era: str, callers: int, calls: i
     return good
 
 
-def start(rounds: int) -> bool:
+def start(rounds: int, bars: Bars) -> bool:
     """Seconds from the start of a process on standard input and output to its answer to `initialize`."""
     upstream = [*UPSTREAM, "--stdio"]
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
@@ -160,11 +172,12 @@ def start(rounds: int) -> bool:
     for way, seconds in median.items():
         name = "import mcp.server" if way == "import" else way
         print(f"    {name:<18} {seconds:5.2f} s · {seconds / median['import']:.2f} ×")
+        bars.add("From start to first answer", "stdio", name, seconds, unit="s", most=MOST_START * median["import"])
     print(f"    at most {MOST_START} × the import: {'met' if ratio <= MOST_START else 'NOT met'}")
     return ratio <= MOST_START
 
 
-async def tokens(addresses: dict[str, str]) -> bool:
+async def tokens(addresses: dict[str, str], bars: Bars) -> bool:
     """Tokens of the list of tools, as a client sends it to a model with every turn."""
     costs: dict[str, int] = {}
     tools = 0
@@ -178,6 +191,8 @@ async def tokens(addresses: dict[str, str]) -> bool:
         costs[way] = sum(O200K.count(json.dumps({"type": "function", "function": one})) for one in functions)
     added = {way: cost - costs[DIRECT] for way, cost in costs.items()}
     most = OWN_TOKENS + TOKENS_PER_TOOL * tools
+    for way in (OURS, THEIRS):
+        bars.add("Tokens added to the list of tools", f"{tools} tools", way, added[way], most=most)
     good = added[OURS] <= most
     print(
         f"  {tools} tools, {costs[DIRECT]} tokens: {OURS} +{added[OURS]}, {THEIRS} +{added[THEIRS]} · at most +{most}: "
@@ -186,7 +201,7 @@ async def tokens(addresses: dict[str, str]) -> bool:
     return good
 
 
-async def memory(ours: Listening, theirs: Listening, calls: int, at_once: int) -> bool:
+async def memory(ours: Listening, theirs: Listening, calls: int, at_once: int, bars: Bars) -> bool:
     """Memory before and after the first condensed result, and after many calls."""
 
     def megabytes(process: Listening) -> float:
@@ -216,6 +231,12 @@ async def memory(ours: Listening, theirs: Listening, calls: int, at_once: int) -
         condensing = megabytes(process)
         await call(process, calls)
         after = megabytes(process)
+        for when, found, most in (
+            ("before a long result", before, MOST_MB),
+            ("after it", condensing, MOST_MB_CONDENSING),
+            (f"after {calls:,} more calls", after, MOST_MB_CONDENSING + ROOM_MB),
+        ):
+            bars.add("Memory of the process", when, way, found, unit="MB", most=most)
         level = after <= condensing + ROOM_MB
         good = before <= MOST_MB and condensing <= MOST_MB_CONDENSING and level
         target = f" · at most {MOST_MB} and {MOST_MB_CONDENSING}, level: {'met' if good else 'NOT met'}"
@@ -324,7 +345,8 @@ async def _settled(condition: Callable[[], Awaitable[bool]]) -> None:
             await anyio.sleep(0.1)
 
 
-def main(*, smoke: bool = False) -> int:
+def main(*, smoke: bool = False, to: Path | None = None) -> int:
+    bars = Bars()
     warm, rounds, count, at_once = (1, 3, 20, 5) if smoke else (WARM, ROUNDS, CALLS, AT_ONCE)
     met = True
     with ExitStack() as running:
@@ -335,31 +357,33 @@ def main(*, smoke: bool = False) -> int:
         for era in ERAS:
             ways = {DIRECT: upstream.address, OURS: ours.address, THEIRS: theirs.address}
             took = anyio.run(latency, ways, era, warm, rounds)
-            met &= report_latency(took, era) or smoke
+            met &= report_latency(took, era, bars) or smoke
         print(f"\n{CALLERS} callers at once")
         callers, calls, turns = (4, 8, 1) if smoke else (CALLERS, CALLS_OF_ALL, THROUGHPUT_ROUNDS)
         for era in ERAS:
             ways = {DIRECT: upstream.address, OURS: ours.address, THEIRS: theirs.address}
-            met &= anyio.run(throughput, ways, era, callers, calls, turns) or smoke
+            met &= anyio.run(throughput, ways, era, callers, calls, turns, bars) or smoke
         print("\nWhat the list of tools costs a model")
-        met &= anyio.run(tokens, ways)
+        met &= anyio.run(tokens, ways, bars)
         print(f"\n{CLIENTS} clients at once, {STEPS} progress messages each")
         for era in ERAS:
             met &= anyio.run(progress, ours.address, era)
     print("\nFrom the start of a process to its first answer, over stdio")
-    met &= start(1 if smoke else STARTS) or smoke
+    met &= start(1 if smoke else STARTS, bars) or smoke
     with ExitStack() as running:
         upstream = running.enter_context(listening(UPSTREAM))
         ours = running.enter_context(listening([*GATEWAY, "--upstream", upstream.address]))
         theirs = running.enter_context(listening([*PROXY, upstream.address]))
         print("\nMemory")
-        met &= anyio.run(memory, ours, theirs, 20 if smoke else MANY_CALLS, 5 if smoke else 20) or smoke
+        met &= anyio.run(memory, ours, theirs, 20 if smoke else MANY_CALLS, 5 if smoke else 20, bars) or smoke
     with listening([*GATEWAY, "--", *UPSTREAM, "--stdio"]) as gateway:
         print("\nConcurrent load, with a server over stdio behind the gateway")
         for era in ERAS:
             met &= anyio.run(load, gateway.address, gateway.pid, era, count, at_once)
+    bars.write(to)
     return 0 if met else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(smoke=parser(__doc__).parse_args().smoke))
+    given = parser(__doc__, figures=True).parse_args()
+    sys.exit(main(smoke=given.smoke, to=given.json))

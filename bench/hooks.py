@@ -7,7 +7,6 @@ helper process (`--warm`), the work of the helper is not the hook's and is not i
 The targets are those of a machine on which `python -c pass` takes 12 ms.
 """
 
-import argparse
 import json
 import os
 import resource
@@ -17,6 +16,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from bench.arguments import parser
+from bench.bars import Bars
 
 PYTHON = sys.executable
 TERSELY = str(Path(PYTHON).with_name("tersely"))
@@ -69,10 +71,10 @@ def event(output: str) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--smoke", action="store_true", help="Run everything once, and judge nothing.")
-    given = parser.parse_args()
+    options = parser(__doc__, figures=True)
+    options.add_argument("--rounds", type=int, default=15)
+    given = options.parse_args()
+    bars = Bars()
     rounds = 1 if given.smoke else given.rounds
     missed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +91,8 @@ def main() -> None:
             missed.extend([name] if is_missed else [])
             target = f"  (target {most:.1f} ×{', missed' if is_missed else ''})" if most is not None else ""
             print(f"{name:<34} {spent:7.1f} ms {spent / nothing:6.2f} ×{target}")
+            panel = "100 kB" if name.endswith("100 kB") else "Small outputs"
+            bars.add(panel, name, "tersely", spent / nothing, unit="times the CPU of python -c pass", most=most)
 
         cold = {name: cpu(hook, event(text), env, rounds) for name, text in SMALL.items()}
         for name, spent in cold.items():
@@ -107,6 +111,7 @@ def main() -> None:
         finally:
             helper.terminate()
             helper.wait()
+    bars.write(given.json)
     if missed and not given.smoke:
         sys.exit(f"Targets not met: {', '.join(missed)}")
 

@@ -43,6 +43,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidMessage
 
 from bench.arguments import parser
+from bench.bars import Bars
 from conformance.processes import ROOT, own_environment
 
 VIEWERS = 4
@@ -100,9 +101,13 @@ class Marks:
     """Prints figures with their targets, and records which were missed."""
 
     missed: list[str] = field(default_factory=list)
+    store: str = ""
+    part: str = ""
+    bars: Bars = field(default_factory=Bars)
 
     def say(self, what: str, value: float, mark: float, unit: str = "ms", beside: str = "") -> None:
         met = value <= mark
+        self.bars.add(what, self.part, self.store, value, unit=unit, most=mark)
         if not met:
             self.missed.append(what)
         print(
@@ -300,6 +305,7 @@ async def report(
             lost += session["last_seq"] - len(set(viewer.seqs))
     waited = [wait * 1000 for viewers in heard.values() for viewer in viewers for wait in viewer.waited]
     events = sum(len(viewers[0].seqs) for viewers in heard.values())
+    marks.part = title
     print(f"  {title}: {events:,} events, {events * VIEWERS:,} deliveries, {lost} lost, {doubled} doubled")
     if lost or doubled:
         marks.missed.append("events lost or doubled")
@@ -395,6 +401,7 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -
     for session_id in ids:
         session = await up.get(f"/sessions/{session_id}")
         begun.append((_time(session["started_at"]) - _time(session["created_at"])) * 1000)
+    marks.part = "ten alerts a second"
     print("  Ten alerts a second, one model call each")
     marks.say(
         "submit p95",
@@ -408,6 +415,7 @@ async def one_by_one(up: Service, marks: Marks, insert_ms: float, alerts: int) -
 async def same_moment(up: Service, marks: Marks, alerts: int) -> None:
     """Alerts that a monitoring system sends together when a data centre is lost; nobody watches yet."""
     took, _ = await submitted(up, " of many", alerts)
+    marks.part = f"{alerts} alerts at once, not watched"
     print(f"  {alerts} alerts in the same moment, nobody watching")
     marks.say("submit p95", percentile(took, 0.95), 300, beside=f"   (p50 {statistics.median(took):.0f})")
 
@@ -431,6 +439,7 @@ async def caught_up(up: Service, session_id: str, events: int) -> float:
 
 async def catch_up(up: Service, marks: Marks, session_id: str, events: int, viewers: int) -> None:
     seconds = [await caught_up(up, session_id, events) for _ in range(5)]
+    marks.part = f"catch-up of {events:,} events"
     print(f"  Catch-up of {events:,} events over the WebSocket")
     marks.say("all of them", statistics.median(seconds) * 1000, 1000)
     together: list[float] = []
@@ -499,6 +508,7 @@ async def slow_viewers(up: Service, marks: Marks, large: str, viewers: int, pace
         f"and {slow // 2} nothing: {told:,} messages to the others, "
         f"{told / seconds:.0f}/s; {dropped:.0f} of the {slow // 2} were dropped; memory {grown:+.0f} MB"
     )
+    marks.part = "slow viewers"
     marks.say("event to the others p99", percentile(waited, 0.99), 250)
     marks.say("memory for the slow", grown, 20, unit="MB")
 
@@ -590,6 +600,7 @@ async def flood(up: Service, marks: Marks, count: int, most_waiting: int, within
         "come later, all answered "
         f"after {answered:.1f} s; all that were accepted ended after {ended:.0f} s"
     )
+    marks.part = f"{count:,} alerts in {within:g} s"
     marks.say("submit p95 in the flood", percentile(took, 0.95), 200, beside=f"   (p50 {statistics.median(took):.0f})")
 
 
@@ -615,6 +626,7 @@ async def memory(up: Service, marks: Marks, count: int) -> None:
     later = sizes[2:]
     slope = statistics.linear_regression(range(len(later)), later).slope * 1000 / part
     print(f"  Memory over {count:,} sessions: {' '.join(f'{size:.0f}' for size in sizes)} MB")
+    marks.part = f"{count:,} sessions"
     marks.say("growth per 1,000 sessions", slope, 10, unit="MB")
 
 
@@ -750,9 +762,10 @@ SMOKE_PARTS = PARTS[:-2]
 """All that one start of the service can do."""
 
 
-async def main(which: str, parts: tuple[str, ...], scale: Scale) -> int:
+async def main(which: str, parts: tuple[str, ...], scale: Scale, to: Path | None = None) -> int:
     from tersely.store.database import Database
 
+    bars = Bars()
     missed: list[str] = []
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as there,
@@ -766,7 +779,7 @@ async def main(which: str, parts: tuple[str, ...], scale: Scale) -> int:
         with databases(which, folder) as each:
             for name, url in each:
                 print(f"\n  {name}")
-                marks = Marks()
+                marks = Marks(store=name, bars=bars)
                 if not url.startswith("sqlite"):
                     await Database.migrate(url)
                 insert_ms = plain_insert(url, folder)
@@ -797,12 +810,13 @@ async def main(which: str, parts: tuple[str, ...], scale: Scale) -> int:
                     opened = partial(service, url, folder, address, at_most=many)
                     await reconnects(opened, marks, scale.cuts, 5 * scale.pace)
                 missed += [f"{name}: {one}" for one in marks.missed]
+    bars.write(to)
     print(f"\n  Not met: {'; '.join(missed)}" if missed else "\n  All marks met.")
     return 0
 
 
 if __name__ == "__main__":
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument(
         "--quick", action="store_true", help=f"only {', '.join(QUICK_PARTS)}; fewer sessions for the memory"
     )
@@ -814,4 +828,4 @@ if __name__ == "__main__":
     if unknown := set(chosen) - set(PARTS):
         options.error(f"there is no part {', '.join(sorted(unknown))}; there are {', '.join(PARTS)}")
     scale = SMOKE if given.smoke else QUICK if given.quick else FULL
-    sys.exit(anyio.run(main, given.store, chosen, scale))
+    sys.exit(anyio.run(main, given.store, chosen, scale, given.json))

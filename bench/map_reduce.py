@@ -11,10 +11,12 @@ import random
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import anyio
 
 from bench.arguments import parser
+from bench.bars import Bars
 from tersely.condensing.summarize.map_reduce import SummaryRequest, summarize_text
 from tersely.llm.limits import RetryPolicy, build_llm
 from tersely.llm.messages import Message
@@ -77,7 +79,7 @@ def corpus(tokens: int) -> str:
     return "\n\n".join(paragraphs)
 
 
-async def measure(text: str, port: int, chunk_size: int, latency: float) -> bool:
+async def measure(text: str, port: int, chunk_size: int, latency: float, bars: Bars) -> bool:
     import httpx2
 
     llm = build_llm(
@@ -100,6 +102,9 @@ async def measure(text: str, port: int, chunk_size: int, latency: float) -> bool
     ideal = max(calls / LIMIT, condensed.work.levels + 1) * latency
     bound = max((calls + LIMIT - 1) / LIMIT, condensed.work.levels + 1) * latency
     share = read[0] / condensed.tokens_before
+    group = f"parts of {chunk_size:,}"
+    bars.add("Time, of the ideal schedule", group, "tersely", wall / ideal, unit="times", most=1.1)
+    bars.add("Input, of the content", group, "tersely", share, unit="times", most=1.15)
     print(
         f"  parts of {chunk_size:>5}: {calls:>3} calls, {condensed.work.levels} row of merges · {wall:5.2f} s = "
         f"{wall / ideal:.2f} × ideal "
@@ -122,7 +127,8 @@ def _counted(llm: object) -> list[int]:
     return read
 
 
-def main(*, smoke: bool = False) -> int:
+def main(*, smoke: bool = False, to: Path | None = None) -> int:
+    bars = Bars()
     tokens, latency, sizes = (20_000, 0.01, (2000,)) if smoke else (TOKENS, LATENCY, SIZES)
     text = corpus(tokens)
     server = subprocess.Popen([sys.executable, "-c", SERVER, str(latency)], stdout=subprocess.PIPE, text=True)
@@ -133,10 +139,11 @@ def main(*, smoke: bool = False) -> int:
             f"\nMap-reduce over {O200K.count(text):,} tokens, every answer takes {latency:g} s, summary of at most "
             "5,000 tokens"
         )
-        met = [anyio.run(measure, text, port, size, latency) for size in sizes]
+        met = [anyio.run(measure, text, port, size, latency, bars) for size in sizes]
     finally:
         server.terminate()
         server.wait()
+    bars.write(to)
     for size, is_met in zip(sizes, met, strict=True):
         print(
             f"  parts of {size}: wall ≤ 1.10 × ideal, input ≤ 1.15 × content, peak = limit: "
@@ -146,4 +153,5 @@ def main(*, smoke: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(smoke=parser(__doc__).parse_args().smoke))
+    given = parser(__doc__, figures=True).parse_args()
+    sys.exit(main(smoke=given.smoke, to=given.json))

@@ -15,10 +15,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from bench.arguments import parser
+from bench.bars import Bars
 from bench.tokens import grown, json_record, log_line, prose
 from tersely.errors import MaskingFailed
 from tersely.masking import assignments as secret_assignments
@@ -182,7 +184,10 @@ def hostile(size: int) -> dict[str, str]:
     }
 
 
-def table(title: str, texts: dict[str, str], show: Callable[[str, float | None], str]) -> None:
+def table(
+    title: str, texts: dict[str, str], show: Callable[[str, float | None], str]
+) -> dict[str, tuple[float | None, float | None]]:
+    """Print the seconds of both, and return them: `re`, then ours."""
     with standard_library():
         theirs = {name: seconds(text, rounds=1) for name, text in texts.items()}
     ours = {name: seconds(text) for name, text in texts.items()}
@@ -191,22 +196,38 @@ def table(title: str, texts: dict[str, str], show: Callable[[str, float | None],
         their, our = theirs[name], ours[name]
         ratio = f"{their / our:.0f}" if their and our else f"> {TIMEOUT / our:,.0f}" if our else ""
         print(f"{name:16}{show(text, their):>14}{show(text, our):>14}{ratio:>9}")
+    return {name: (theirs[name], ours[name]) for name in texts}
 
 
-def main(*, smoke: bool = False) -> None:
+def main(*, smoke: bool = False, to: Path | None = None) -> None:
+    bars = Bars()
     size, hostile_size = (SIZE // 8, HOSTILE_SIZE // 100) if smoke else (SIZE, HOSTILE_SIZE)
-    table(
+    texts = ordinary(size)
+    took_by_name = table(
         f"Ordinary texts, {size // 1024} kB, MB/s",
-        ordinary(size),
+        texts,
         lambda text, took: f"{len(text) / 1e6 / took:.1f}" if took else "gave up",
     )
-    table(
+    for name, (theirs, ours) in took_by_name.items():
+        for way, took in (("the same patterns in re", theirs), ("tersely", ours)):
+            bars.add(
+                f"Ordinary texts of {size // 1024} kB",
+                name,
+                way,
+                len(texts[name]) / 1e6 / took if took else 0,
+                unit="MB/s",
+            )
+    took_by_name = table(
         f"Hostile texts, {hostile_size // 1000} kB (one: twice that), ms",
         hostile(hostile_size),
         lambda text, took: f"{took * 1000:,.1f}" if took else f"> {TIMEOUT},000",
     )
+    for name, (_, ours) in took_by_name.items():
+        bars.add(f"Hostile texts of {hostile_size // 1000} kB", name, "tersely", 1e3 * (ours or TIMEOUT), unit="ms")
+    bars.write(to)
     print()
 
 
 if __name__ == "__main__":
-    main(smoke=parser(__doc__).parse_args().smoke)
+    given = parser(__doc__, figures=True).parse_args()
+    main(smoke=given.smoke, to=given.json)

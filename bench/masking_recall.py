@@ -11,10 +11,12 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 
 from bench.arguments import parser
+from bench.bars import Bars
 from bench.secrets.cases import PlainCase, SecretCase, plain_texts, positives
 from tersely.masking.mask import Masker
 
@@ -95,9 +97,19 @@ def table(tallies: dict[str, Tally], heading: str, *, rest: bool = False) -> str
     )
 
 
-def main(*, smoke: bool, misses: int, only: str) -> None:
+def main(*, smoke: bool, misses: int, only: str, to: Path | None = None) -> None:
     cases = [case for case in positives(smoke=smoke) if only in case.family]
     result = score(Masker(key=b"bench"), cases, plain_texts(smoke=smoke))
+    bars = Bars()
+    for title, tallies in (
+        ("Secrets found, by class", result.found),
+        ("Texts without a secret that stay as they are", result.unspoiled),
+    ):
+        for family, tally in tallies.items():
+            for half, (good, total) in (("open cases", tally.open), ("held-out cases", tally.held_out)):
+                if total:
+                    bars.add(title, family, half, good / total, unit="share")
+    bars.write(to)
     print(table(result.found, "secrets found, by class"), "\n")
     print(table(result.unspoiled, "texts without a secret that changed", rest=True), "\n")
     print(
@@ -115,8 +127,8 @@ def main(*, smoke: bool, misses: int, only: str) -> None:
 
 
 if __name__ == "__main__":
-    arguments = parser(__doc__)
+    arguments = parser(__doc__, figures=True)
     arguments.add_argument("--misses", type=int, default=0)
     arguments.add_argument("--only", default="")
     options = arguments.parse_args()
-    main(smoke=options.smoke, misses=options.misses, only=options.only)
+    main(smoke=options.smoke, misses=options.misses, only=options.only, to=options.json)

@@ -13,11 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
 from bench.arguments import parser
+from bench.bars import Bars
 
 if TYPE_CHECKING:
     from tersely.agent.tool_executor import Observation
@@ -93,7 +95,8 @@ async def measure(size: int) -> dict[str, float]:
     }
 
 
-def main(sizes: tuple[int, ...]) -> int:
+def main(sizes: tuple[int, ...], to: Path | None = None) -> int:
+    bars = Bars()
     print("\nThe pipeline (clean, mask, keep, condense) on a text in memory")
     found_all = fast = True
     for size in sizes:
@@ -104,21 +107,28 @@ def main(sizes: tuple[int, ...]) -> int:
         found_all &= row["found"]
         fast &= size < SIZES[-1] or (row["seconds"] <= 60 and row["times"] <= 8)
         speed = row["size"] / 1e6 / row["seconds"]
+        group, last = (
+            f"{row['size'] / 1e6:,.0f} MB" if size >= 1e6 else f"{row['size'] / 1e3:,.0f} kB",
+            size == SIZES[-1],
+        )
+        bars.add("Time", group, "tersely", row["seconds"], unit="s", most=60 if last else None)
+        bars.add("Additional memory", group, "tersely", row["times"], unit="times the text", most=8 if last else None)
         print(
             f"  {row['size'] / 1e6:>7.2f} MB · {row['tokens']:>11,} → {row['left']:>5,} tokens · "
             f"{row['seconds']:6.2f} s ({speed:5.1f} MB/s) · "
             f"memory +{row['times']:.1f} × the text · the answer is {'there' if row['found'] else 'LOST'}"
         )
+    bars.write(to)
     if SIZES[-1] in sizes:
         print(f"  at 100 MB within 60 s and 8 × the text: {'met' if fast else 'NOT met'}")
     return 0 if found_all and fast else 1
 
 
 if __name__ == "__main__":
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument("--size", type=int, help="measure one size in this process and print JSON")
     given = options.parse_args()
     if given.size:
         print(json.dumps(anyio.run(measure, given.size)))
     else:
-        sys.exit(main(SMOKE_SIZES if given.smoke else SIZES))
+        sys.exit(main(SMOKE_SIZES if given.smoke else SIZES, given.json))

@@ -23,6 +23,7 @@ from pathlib import Path
 import anyio
 
 from bench.arguments import parser
+from bench.bars import Bars
 from tersely.agent.options import AgentOptions
 from tersely.app.sessions import sessions_app
 from tersely.mcp.servers import ServerOptions, TransportOptions
@@ -120,7 +121,8 @@ def row(name: str, web: SmallWeb, text: str, note: str = "") -> str:
     )
 
 
-def main(seeds: Iterable[int]) -> None:
+def main(seeds: Iterable[int], to: Path | None = None) -> None:
+    bars = Bars()
     worst, most, dirtiest = 1.0, 0, 0.0
     for seed in seeds:
         web = draw_web(seed)
@@ -141,9 +143,15 @@ def main(seeds: Iterable[int]) -> None:
         print(
             row("tersely research", web, text, f"{seconds:.0f} s, {len(result['pages'])} pages, {found} facts by rules")
         )  # type: ignore[arg-type]
-        print(row("head of each page", web, "\n".join(O200K.head(page, size // len(pages)) for page in pages)))
-        print(row("5,000-character view by value", web, "\n".join(page[:SEEN_BY_THE_AGENT] for page in pages)))
+        heads = "\n".join(O200K.head(page, size // len(pages)) for page in pages)
+        views = "\n".join(page[:SEEN_BY_THE_AGENT] for page in pages)
+        print(row("head of each page", web, heads))
+        print(row("5,000-character view by value", web, views))
+        for way, shown in (("tersely research", text), ("head of each page", heads), ("5,000 characters", views)):
+            bars.add("Facts", f"seed {seed}", way, there(web, shown), unit="share", least=0.95)
+            bars.add("Boilerplate", f"seed {seed}", way, boilerplate(web, shown), unit="share", most=0.05)
         worst, most, dirtiest = min(worst, there(web, text)), max(most, size), max(dirtiest, boilerplate(web, text))
+    bars.write(to)
     print(f"research: at most {most:,} tokens, at least {worst:.1%} of the facts, at most {dirtiest:.1%} boilerplate")
     if worst < 0.95 or most > 25_000 or dirtiest >= 0.05:
         raise SystemExit(
@@ -152,8 +160,8 @@ def main(seeds: Iterable[int]) -> None:
 
 
 if __name__ == "__main__":
-    options = parser(__doc__)
+    options = parser(__doc__, figures=True)
     options.add_argument("--seeds", type=int, nargs="+")
     given = options.parse_args()
     os.environ.pop("OPENROUTER_API_KEY", None)
-    main(given.seeds or ([7] if given.smoke else [random.randrange(1_000_000) for _ in range(5)]))
+    main(given.seeds or ([7] if given.smoke else [random.randrange(1_000_000) for _ in range(5)]), given.json)

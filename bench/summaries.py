@@ -18,12 +18,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import anyio
 import httpx2
 
 from bench.arguments import parser
+from bench.bars import Bars
 from bench.map_reduce import corpus
 from tersely.condensing.summarize.map_reduce import SummaryRequest, summarize_text
 from tersely.condensing.summarize.source import folded_source
@@ -201,7 +203,7 @@ async def first_way(provider: Provider, text: str, said: list[Message]) -> Cost:
         await llm.aclose()
 
 
-async def compare(provider: Provider, window: int, name: str, size: float) -> bool:
+async def compare(provider: Provider, window: int, name: str, size: float, bars: Bars) -> bool:
     """Print one row and return whether the input is within its target."""
     await provider.use(window)
     said = conversation_of(int(window * CONVERSATIONS[name]))
@@ -213,6 +215,13 @@ async def compare(provider: Provider, window: int, name: str, size: float) -> bo
     whole = content + min(talk, max(0, window - content)) if mine.calls == 1 else content + talk
     limit = FITS * whole if mine.calls == 1 else SPLITS * content + talk
     is_met = mine.tokens <= limit
+    case = f"{window // 1024}k, {name}, {size:g} windows"
+    for way, cost, of in (("tersely", mine, whole), ("version 0.1", first, content + talk)):
+        if not cost.rejected:
+            bars.add(
+                "Input, of content and conversation", case, way, cost.tokens / of, unit="times", most=limit / whole
+            )
+            bars.add("Price", case, way, 100 * float(cost.price or 0), unit="cents")
     print(
         f"  {window:>7,}  {name:<6} {size:>4} w  {mine.calls:>3} calls {mine.ratio(whole):>5} "
         f"{'' if is_met else 'NOT met'}"
@@ -239,7 +248,7 @@ def fold_rows(count: int) -> list[str]:
     return rows
 
 
-async def run(port: int, latency: float, smoke: bool) -> bool:
+async def run(port: int, latency: float, smoke: bool, bars: Bars) -> bool:
     provider = Provider(port, latency)
     await provider.use(32_768)
     warm = provider.model()
@@ -247,7 +256,7 @@ async def run(port: int, latency: float, smoke: bool) -> bool:
     await warm.aclose()
     windows = {32_768: ("short",)} if smoke else WINDOWS
     met = [
-        await compare(provider, window, name, size)
+        await compare(provider, window, name, size, bars)
         for window, names in windows.items()
         for name in names
         for size in ((0.2, 2.0) if smoke else SIZES)
@@ -255,7 +264,8 @@ async def run(port: int, latency: float, smoke: bool) -> bool:
     return all(met)
 
 
-def main(*, smoke: bool = False) -> int:
+def main(*, smoke: bool = False, to: Path | None = None) -> int:
+    bars = Bars()
     latency = 0.05 if smoke else LATENCY
     server = subprocess.Popen(
         [sys.executable, "-m", "bench.summaries_model", str(latency)], stdout=subprocess.PIPE, text=True
@@ -267,10 +277,11 @@ def main(*, smoke: bool = False) -> int:
         print(
             "   window  conversation, result: ours | the seeds' way | the way of 0.1 (input ÷ content + conversation)"
         )
-        is_met = anyio.run(run, port, latency, smoke)
+        is_met = anyio.run(run, port, latency, smoke, bars)
     finally:
         server.terminate()
         server.wait()
+    bars.write(to)
     print("\n".join(fold_rows(30 if smoke else 300)))
     print(
         f"  input ≤ {FITS} × (content + conversation) in one call, ≤ {SPLITS} × content + conversation otherwise, for "
@@ -280,4 +291,5 @@ def main(*, smoke: bool = False) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(smoke=parser(__doc__).parse_args().smoke))
+    given = parser(__doc__, figures=True).parse_args()
+    sys.exit(main(smoke=given.smoke, to=given.json))

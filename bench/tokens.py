@@ -11,8 +11,10 @@ import json
 import random
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from bench.arguments import parser
+from bench.bars import Bars
 from bench.chunks import WORDS
 from tersely.text.tokens import O200K, _encoding
 
@@ -63,7 +65,8 @@ def seconds(act: Callable[..., object], *arguments: object, rounds: int) -> floa
     return best
 
 
-def main(*, smoke: bool = False) -> None:
+def main(*, smoke: bool = False, to: Path | None = None) -> None:
+    bars = Bars()
     encoding = _encoding("o200k_base")
     characters, rounds = (20_000, 1) if smoke else (2_000_000, 3)
     print(f"Counting: o200k_base, {characters:,} characters each\n")
@@ -74,6 +77,8 @@ def main(*, smoke: bool = False) -> None:
         plain = size / seconds(encoding.encode_ordinary, text, rounds=rounds)
         ours = size / seconds(O200K.count, text, rounds=rounds)
         exact = "yes" if O200K.count(text) == len(encoding.encode_ordinary(text)) else "NO"
+        bars.add("Counting", make.__name__.replace("_", " "), "tiktoken", plain, unit="MB/s")
+        bars.add("Counting", make.__name__.replace("_", " "), "tersely", ours, unit="MB/s")
         print(f"{make.__name__:12}{O200K.count(text):>10,}{exact:>8}{plain:>15.1f}{ours:>14.1f}{ours / plain:>8.2f}")
 
     text = grown(prose, 90_000 if smoke else 9_000_000)
@@ -82,8 +87,12 @@ def main(*, smoke: bool = False) -> None:
     for limit in (1_000, 5_000, 100_000):
         took = seconds(O200K.exceeds, text, limit, rounds=rounds)
         print(f"  N = {limit:>7,}{took * 1000:>9.2f} ms")
+        bars.add("More than N tokens?", f"N = {limit:,}", "tiktoken", whole * 1000, unit="ms")
+        bars.add("More than N tokens?", f"N = {limit:,}", "tersely", took * 1000, unit="ms")
+    bars.write(to)
     print()
 
 
 if __name__ == "__main__":
-    main(smoke=parser(__doc__).parse_args().smoke)
+    given = parser(__doc__, figures=True).parse_args()
+    main(smoke=given.smoke, to=given.json)

@@ -5,13 +5,18 @@ Those that start services or read many texts are marked `long`: `make test-long`
 """
 
 import ast
+import json
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+
+from bench import plots, record
+from bench.bars import Bars
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCHMARKS: dict[str, tuple[str, ...]] = {
@@ -90,6 +95,36 @@ def test_every_program_in_bench_is_listed_here_and_in_the_makefile() -> None:
     named |= {name for names in re.findall(r"for name in ([\w ]+); do", makefile) for name in names.split()}
     by_hand = {"files", "fit", "gallery", "gateway_walkthrough", "generate"}
     assert BENCHMARKS.keys() - named == by_hand, "these are run by hand"
+
+
+def test_every_claim_has_a_benchmark_and_its_plot_or_says_that_none_was_recorded(tmp_path: Path) -> None:
+    """Plots are drawn from recorded runs, so what `make plots` would write is what is there."""
+    assert plots.CLAIMS.keys() == record.BENCHMARKS.keys()
+    page = plots.PAGE.read_text("utf-8")
+    assert sorted(re.findall(r"<!-- plot (.*) -->", page)) == sorted(plots.CLAIMS)
+    assert plots.with_plots(page) == page, "`make plots`"
+    drawn = dict(plots.pictures())
+    assert set(re.findall(r"pictures/(bench-[\w-]+\.svg)", page)) == drawn.keys()
+    for name, content in drawn.items():
+        assert (plots.PICTURES / name).read_text("utf-8") == content, f"`make plots`: {name} is not that of its run"
+        ElementTree.fromstring(content)
+    for _, words in record.BENCHMARKS.values():
+        assert (
+            "figures=True" in (text := (ROOT / f"{words[0].replace('.', '/')}.py").read_text("utf-8"))
+            or "--json" in text
+        )
+
+
+def test_a_plot_shows_every_bar_and_what_is_wanted(tmp_path: Path) -> None:
+    bars = Bars()
+    bars.add("A small call", "old <era>", "direct", 10, unit="ms", most=16)
+    bars.add("A small call", "old <era>", "tersely gateway", 18.25, unit="ms", most=16)
+    bars.add("Found", "class", "tersely", 0.5, unit="share", least=0.9)
+    bars.write(tmp_path / "run.json", version="abc1234", date="2026-11-16", machine="a machine")
+    drawn = plots.picture("The gateway", json.loads((tmp_path / "run.json").read_text("utf-8")))
+    texts = [text for one in ElementTree.fromstring(drawn).iter() for text in (one.text or "",) if text.strip()]
+    assert {"A small call, ms", "old <era>", "10", "18.2", ".50", "abc1234 · 2026-11-16 · a machine"} <= set(texts)
+    assert {"wanted: at most 16", "wanted: at least .90", "old <era> tersely gateway: 18.2"} <= set(texts)
 
 
 @pytest.mark.process

@@ -36,6 +36,7 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from bench.bars import Bars
 from tests.survival import scenarios
 from tests.survival.checker import Violation, again, check, resumed_after
 from tests.survival.fork_server import ForkServer, fork_server
@@ -404,6 +405,19 @@ class Report:
     def bad(self) -> int:
         return sum(len(line.violations) for line in self.lines.values())
 
+    def bars(self) -> Bars:
+        """How soon sessions went on after a fault, of the parts that count it."""
+        bars = Bars()
+        for _, line in sorted(self.lines.items()):
+            name = f"{line.part.rows}, {line.part.store}"
+            if line.resumed:
+                bars.add("Went on after", name, "tersely, median", statistics.median(line.resumed), unit="s")
+                bars.add("Went on after", name, "tersely, longest", line.resumed[-1], unit="s")
+            bars.add("Faults, and calls made twice", name, "faults", line.faults)
+            bars.add("Faults, and calls made twice", name, "tersely, calls made twice", line.twice)
+            bars.add("Violations", name, "tersely", len(line.violations), most=0)
+        return bars
+
     def write(self) -> None:
         """All that is known so far, in the order of the parts."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -517,6 +531,7 @@ def main() -> int:
     arguments.add_argument("--store", default="", help="Only on this store.")
     arguments.add_argument("--seed", type=int, default=20_261_115)
     arguments.add_argument("--report", type=Path, default=BUILD / "report.md")
+    arguments.add_argument("--json", type=Path, help="Write how soon sessions went on, for bench.plots.")
     given = arguments.parse_args()
     if given.what == "figures":
         put_into_docs(given.report)
@@ -545,6 +560,7 @@ def main() -> int:
     for part in wanted:
         if part.number not in report.lines and part.number not in report.not_run:
             report.skip(part, "the run was stopped")
+    report.bars().write(given.json)
     bad = report.bad
     if simulates and not lanes.stopping:
         played = play_on_all_cores(SIMULATED, given.seed)
