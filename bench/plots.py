@@ -82,10 +82,11 @@ def panels_of(run: Mapping[str, Any]) -> list[dict[str, Any]]:
                 title = f"{TASKS[task]} ({run['cases'][task]})"
                 bars.add(title, f"{int(budget):,} tokens", engine, score, unit="share")
     for way, one in run.get("figures", {}).items():
-        bars.add("Needles shown", way, "", one["needles"], unit="share")
-        bars.add("Tokens, including those of asking again", way, "", one["tokens"])
-        bars.add("Failures that are hidden", way, "", one["hidden"])
-        bars.add("Asked again", way, "", one["asked_again"])
+        kind = way if _is_ours(way) else "other ways to cut"
+        bars.add("Needles shown", way, kind, one["needles"], unit="share")
+        bars.add("Tokens, including those of asking again", way, kind, one["tokens"])
+        bars.add("Failures that are hidden", way, kind, one["hidden"])
+        bars.add("Asked again", way, kind, one["asked_again"])
     return [*bars.panels.values(), *run.get("panels", ())]
 
 
@@ -134,6 +135,7 @@ def _panel(
     shown = f"{panel['title']}, {unit}" if unit not in ("", "share") else panel["title"]
     parts = [_text(left, top, shown, 12, bold=True)]
     y = top + 10
+    figures = []
     for group, values in bars.items():
         parts.append(_text(left, y + 11, group, 11, most=names - 8))
         began = y
@@ -143,7 +145,7 @@ def _panel(
                 f'<rect x="{left + names:.1f}" y="{y + 1}" width="{max(1, value * scale):.1f}" height="{ROW - 3}" '
                 f'fill="{colors[way]}"><title>{escape(" ".join(filter(None, (group, way))))}: {label}</title></rect>'
             )
-            parts.append(_text(left + names + value * scale + 5, y + 11, label, 10))
+            figures.append(_text(left + names + value * scale + 5, y + 11, label, 10, halo=True))
             y += ROW
         if group in wanted:
             x, word = left + names + wanted[group] * scale, "most" if group in panel.get("most", {}) else "least"
@@ -156,11 +158,11 @@ def _panel(
         word = "most" if panel.get("most") else "least"
         parts.append(_text(left, y + 10, f"dashed: wanted at {word}", 10, color="#b03030"))
         y += ROW
-    return parts, int(y - top)
+    return parts + figures, int(y - top)
 
 
 def _is_ours(way: str) -> bool:
-    return not way or way.startswith("tersely")
+    return way.startswith("tersely")
 
 
 def _figure(value: float, unit: str) -> str:
@@ -198,11 +200,20 @@ def history(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _text(
-    x: float, y: float, text: str, size: int, *, bold: bool = False, color: str = "", most: float | None = None
+    x: float,
+    y: float,
+    text: str,
+    size: int,
+    *,
+    bold: bool = False,
+    color: str = "",
+    most: float | None = None,
+    halo: bool = False,
 ) -> str:
-    """A line of text, squeezed into `most` if it would be wider."""
+    """A line of text, squeezed into `most` if it would be wider, with a `halo` if it has to be read over lines."""
     more = ' font-weight="bold"' if bold else ""
     more += f' fill="{color}"' if color else ""
+    more += ' stroke="#fff" stroke-width="3" paint-order="stroke"' if halo else ""
     if most is not None and len(text) * size * 0.55 > most:
         more += f' textLength="{most:.0f}" lengthAdjust="spacingAndGlyphs"'
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}"{more}>{escape(text)}</text>'
