@@ -163,7 +163,8 @@ def test_invalid_utf8_and_nuls_are_no_obstacle() -> None:
         ),
         (["serve", "--host", "203.0.113.7", "--port", "0"], {}, "Set TERSELY_TOKEN, or listen on 127.0.0.1"),
         (["serve", "--host", "203.0.113.7", "--port", "0"], {"TERSELY_TOKEN": "x"}, "Cannot listen on 203.0.113.7"),
-        (["frobnicate"], {}, "No such command"),
+        (["frobnicate"], {}, "No such command 'frobnicate'. See "),
+        (["conf"], {}, "No such command 'conf'. Did you mean 'config'? See "),
     ],
 )
 def test_a_mistake_gets_a_sentence_and_a_non_zero_exit(

@@ -150,7 +150,7 @@ def test_an_image_is_written_as_it_is(handles: dict[str, str]) -> None:
     ("arguments", "says"),
     [
         (["{other}"], "No kept result has the handle"),
-        (["r_0000000000000000"], "No kept result has the handle"),
+        (["r_0000000000000000"], "`tersely read` lists those you can read."),
         (["{log}", "--lines", "9:3"], "must look like 1:100"),
         (["{log}", "--lines", "0:3"], "must look like 1:100"),
         (["{log}", "--lines", "a:b"], "must look like 1:100"),

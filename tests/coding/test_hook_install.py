@@ -74,6 +74,9 @@ def test_a_home_is_set_up_checked_and_restored_byte_for_byte(tmp_path: Path) -> 
     assert command.endswith("hook claude-code --leave 'mcp__x__*'")
     checked = tersely("check")
     assert checked.returncode == 0 and checked.stdout.count("✓") == 7 and ": set up" in checked.stdout
+    env["TERSELY_OFF"] = "1"
+    off = tersely("check", "claude-code")
+    assert off.returncode == 1 and "✗ Bash                   no answer, because TERSELY_OFF is set" in off.stdout
     assert tersely("install", "claude-code", "--undo", "--yes").returncode == 0
     assert settings.read_bytes() == FILES["other settings"].encode() and len(list(settings.parent.iterdir())) == 1
 

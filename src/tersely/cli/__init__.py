@@ -50,7 +50,8 @@ class _Commands(click.Group):
             raise SystemExit(0) from None
         except click.UsageError as error:
             command = error.ctx.command_path if error.ctx else "tersely"
-            fail(f"{error.format_message().rstrip('.')}. See {command} --help.")
+            said = error.format_message().rstrip(".")
+            fail(f"{said}{'' if said.endswith('?') else '.'} See {command} --help.")
         except click.ClickException as error:
             fail(error.format_message())
         except TerselyError as error:

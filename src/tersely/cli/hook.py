@@ -235,7 +235,7 @@ def check(client: str) -> None:
         for event, schema in (*expected, (writing_event_of(client, folder, str(mark)), REFUSALS[client])):
             tool = event.get("tool_name") or event["toolName"]
             answer = _answered(client, event, folder)
-            problem = _problem(answer, schema, SECRET)
+            problem = _problem(answer, schema, SECRET, Path(folder) / "hook.log")
             if not problem and schema is not REFUSALS[client] and tool != "Glob" and NEEDLE not in json.dumps(answer):
                 problem = "what matters is not shown"
             sizes = f"{len(json.dumps(event)):,} → {len(json.dumps(answer)):,} characters"
@@ -247,11 +247,15 @@ def check(client: str) -> None:
         raise SystemExit(1)
 
 
-def _problem(answer: Any, schema: Any, secret: str) -> str:
+def _problem(answer: Any, schema: Any, secret: str, log: Path) -> str:
     from tersely.coding.exchanges import refusal_of
+    from tersely.settings.environment import process_environment
 
     if answer is None:
-        return "no answer; see hook.log in the data folder"
+        if process_environment().get("TERSELY_OFF", "") not in ("", "0"):
+            return "no answer, because TERSELY_OFF is set"
+        lines = log.read_text("utf-8").splitlines() if log.exists() else []
+        return f"no answer: {lines[-1]}" if lines else "no answer"
     if refusal := refusal_of(answer, schema):
         return f"the client would not accept it: {refusal}"
     return "a secret came through" if secret in json.dumps(answer) else ""

@@ -235,12 +235,18 @@ async def _query_kept(settings: Settings, scope: str, handle: str, sql: str, as_
 @asynccontextmanager
 async def _recorded(kept: KeptResults, action: str, scope: str, handle: str) -> AsyncIterator[None]:
     """Put what the block does on record, also if it is refused."""
-    from tersely.errors import InputError
+    from tersely.errors import InputError, ResultNotFound
     from tersely.store.audit import record, shell_entry
 
     status = 200
     try:
         yield
+    except ResultNotFound:
+        # Its own message is written for a model.
+        status = 404
+        raise InputError(
+            f"No kept result has the handle {handle[:80]!r}. `tersely read` lists those you can read."
+        ) from None
     except InputError:
         status = 404
         raise

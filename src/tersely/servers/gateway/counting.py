@@ -61,6 +61,8 @@ class Counting:
 
         self._own: Counter[tuple[str, ...]] = Counter()
         self._uncounted_size = 0
+        self._storing = anyio.Lock()
+        """The database is closed when the last `store` returns, so none may be at work in another task."""
 
     def call(
         self,
@@ -129,6 +131,10 @@ class Counting:
 
     async def store(self) -> None:
         """Store the new sums; if the database is unavailable, they are stored next time."""
+        async with self._storing:
+            await self._store()
+
+    async def _store(self) -> None:
         await self.count()
         if not self._new:
             return
