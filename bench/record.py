@@ -58,7 +58,7 @@ def run(name: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as scratch:
         file = Path(scratch) / "figures.json"
         python = ROOT / environment / "bin" / "python"
-        began, commit, load = datetime.now(UTC), _version(), os.getloadavg()[0]
+        began, commit, load, nice = datetime.now(UTC), _version(), os.getloadavg()[0], os.nice(0)
         done = subprocess.run([str(python), "-m", *words, "--json", str(file)], cwd=ROOT, check=False)
         if not file.exists():
             sys.exit(f"{name} ended with {done.returncode} and wrote no figures.")
@@ -69,7 +69,8 @@ def run(name: str) -> dict[str, Any]:
         "version": commit,
         "date": f"{began:%Y-%m-%d}",
         "machine": machine(),
-        "load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after",
+        "load": f"{load:.1f} before, {os.getloadavg()[0]:.1f} after"
+        + (f", run ahead of it (nice {nice})" if nice < 0 else ""),
         "command": f"python -m {' '.join(words)}",
     }
     return {**about, **{key: value for key, value in figures.items() if key not in about}}
