@@ -161,7 +161,7 @@ def test_undoing_keeps_what_was_edited_since() -> None:
     back = plan_undoing(CLIENTS["vscode"], HERE, edited, VSCODE)
     assert back.after == VSCODE.replace('"-y", /*', '"-y", "--verbose", /*').replace("blue", "red").replace(
         '"inputs"', '"theme": "dark", "inputs"'
-    ).replace('"https://web.test/mcp", // in the office', '"https://web.test/mcp",')
+    )
 
 
 def test_undoing_needs_no_backup() -> None:
@@ -366,6 +366,14 @@ _SERVERS = st.dictionaries(
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]|[^\s\[\]{}:,"]+')
 
 
+def edited_by_hand(text: str, edits: dict[str, str]) -> str:
+    """The file with something inserted at the beginning of each of these entries."""
+    spans = parse_json(HERE, text).spans
+    for at, edit in sorted(((spans["mcpServers", name][0] + 1, edit) for name, edit in edits.items()), reverse=True):
+        text = text[:at] + edit + text[at:]
+    return text
+
+
 @given(
     _SERVERS,
     st.randoms(use_true_random=False),
@@ -383,6 +391,22 @@ def test_whatever_stands_in_a_file_routing_and_undoing_gives_it_back(
     plan = plan_routing(CLIENTS["cursor"], HERE, text, ROUTE)
     assert set(plan.changed) == set(declared)
     assert plan_undoing(CLIENTS["cursor"], HERE, plan.after, text).after == text
+    by_hand = {name: dice.choice(("", ' "disabled": true,', "/* mine */", "\r\n // mine\r\n")) for name in declared}
+    undone = plan_undoing(CLIENTS["cursor"], HERE, edited_by_hand(plan.after, by_hand), text)
+    assert set(undone.changed) == set(declared)
+    for name, edit in by_hand.items():
+        key = ("mcpServers", name)
+        was, now = parse_json(HERE, text), parse_json(HERE, undone.after)
+        written = undone.after[slice(*now.spans[key])]
+        assert written.startswith("{" + edit)
+        if not edit:
+            assert written == text[slice(*was.spans[key])]
+        kept = {"args": [], **now.data["mcpServers"][name]}
+        assert kept == {
+            "args": [],
+            **was.data["mcpServers"][name],
+            **({"disabled": True} if "disabled" in edit else {}),
+        }
     assert not plan_routing(CLIENTS["cursor"], HERE, plan.after, ROUTE).changed
     alone = parse_json(HERE, plan_undoing(CLIENTS["cursor"], HERE, plan.after, None).after).data["mcpServers"]
     assert {name: {"args": [], **one} if "command" in one else one for name, one in alone.items()} == {

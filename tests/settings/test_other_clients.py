@@ -207,6 +207,14 @@ def test_commands_and_addresses_are_routed_and_every_byte_comes_back(name: str, 
     assert words(servers(name, more)["git"])[-len(words(before["git"])) - 3 :][:3] == ["--inherit-env", "MORE", "--"]
 
     assert plan_undoing(client, path, plan.after, text).after == text
+    by_hand = {
+        "codex": ("[mcp_servers.git]", "[mcp_servers.git]\nmine = 1 # by hand"),
+        "goose": ("git:   # versions\n", "git:   # versions\n    mine: 1 # by hand\n"),
+    }.get(name, ('"git": {', '"git": {"mine": 1, '))
+    for backup in (text, None):
+        edited = plan_undoing(client, path, plan.after.replace(*by_hand), backup).after
+        assert servers(name, edited)["git"] == {**before["git"], "mine": 1}
+        assert by_hand[1] in edited, "what was added by hand since stays"
     restored = servers(name, plan_undoing(client, path, plan.after, None).after)
     for one, entry in restored.items():
         if (name, one) != ("gemini-cli", "events"):  # its address has another name without the copy

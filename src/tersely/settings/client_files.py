@@ -155,7 +155,7 @@ def plan_routing(client: ClientProgram, path: Path, text: str, route: Route) -> 
 
 
 def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | None) -> FileChange:
-    """Undo the routing. Entries are restored from the backup, with comments; those edited since are unwrapped.
+    """Undo the routing. Entries are restored from the backup, byte by byte; those edited since keep what was edited.
 
     Raises:
         ConfigError: The client could not read the file.
@@ -174,16 +174,33 @@ def plan_undoing(client: ClientProgram, path: Path, text: str, backup: str | Non
             continue
         try:
             unwrapped = _unwrapped(entry)
-            if earlier is not None and _canonical(earlier) == unwrapped:
+            back = _unrouted(entry)
+            if earlier is not None and _canonical(earlier) == unwrapped and _is_as_routed(entry, back, earlier):
                 edits.append(_Edit(*entry.span(), earlier.written()))
             else:
-                edits += _unrouted(entry)
+                edits += back
         except _Unroutable as reason:
             left.append((name, str(reason)))
         else:
             changed.append(key)
     after = _edited(client, path, text, edits)
     return FileChange(client, path, text, after, tuple(changed), settled=tuple(settled), left=tuple(left))
+
+
+def _is_as_routed(entry: "_Entry", back: "Sequence[_Edit]", earlier: "_Entry") -> bool:
+    """Whether nothing in an entry was edited since it was routed: not a setting beside the command, not a comment.
+
+    Both are taken the same way, there and back, because routing does not keep all white space.
+    """
+    client, path = entry.client, entry.document.path
+    try:
+        there = _edited(client, path, earlier.text, _routed(earlier, Route(["tersely"], only=(str(earlier.key[-1]),))))
+        routed = _Entry(client, _parse(client, path, there), there, earlier.key)
+        texts = [_edited(client, path, one.text, edits) for one, edits in ((entry, back), (routed, _unrouted(routed)))]
+        written = [_Entry(client, _parse(client, path, text), text, entry.key).written() for text in texts]
+    except (_Unroutable, ConfigError):
+        return False
+    return written[0] == written[1]
 
 
 def is_ours(entry: object) -> bool:
@@ -622,6 +639,9 @@ class _Entry:
             line = max(0, self.text.rfind("\n", 0, start))
             return _Edit(line - (self.text[line - 1 : line] == "\r"), end, "")
         others = [other for other in self.data if other != name and (*self.key, other) in self.document.names]
+        before = max((ended for other in others if (ended := self.span(other)[1]) <= start), default=start)
+        if re.fullmatch(r",\s*", self.text[before:start]):  # as `member_added` writes it; what follows stays
+            return _Edit(before, end, "")
         if later := [self.name(other)[0] for other in others if self.name(other)[0] > start]:
             return _Edit(start, min(later), "")
         return _Edit(max((self.span(other)[1] for other in others), default=start), end, "")
