@@ -15,8 +15,6 @@ from typing import NamedTuple
 from tersely.masking.assignments import is_mixed, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
-    DIGITS,
-    NAME_BYTES,
     Demand,
     Name,
     Pattern,
@@ -368,68 +366,6 @@ def _said_next(text: bytes, at: int, name: Name) -> Iterator[SecretSpan]:
         value = text[start:end].rstrip(b".,;:!?*")
         if _is_said(value, name, is_announced=True, is_equated=True):
             yield SecretSpan(start, start + len(value), name.kind)
-
-
-_MENTIONED = compiled(r"(?:pass|pwd|pswd|secret|cred|psk|\bpw\b)[\w.\-]*", ignore_case=True)
-_REACH = 160
-"""Bytes after a name in which a secret may be mentioned."""
-_EVIDENT = compiled(r"""[A-Za-z0-9][^\s"'`<>(){}\[\],;|\\/=:@.&]{7,63}""")
-_SIGN_INSIDE = compiled(r"[A-Za-z0-9]+[!#$%^*+?~_\-]+[A-Za-z0-9!#$%^*+?~_\-]*")
-_NAMED_LATER = compiled(r"[a-z]+[\-_][A-Z][a-z]+(?:[\-_]?[A-Za-z]+)*[\-_]?\d{1,4}")
-
-
-def mentioned(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
-    """Words after a name of a password, in the same line, that cannot be anything but a secret.
-
-    The last resort, for syntaxes and command lines that no other rule knows.
-    """
-    read = 0
-    near = name_windows(text, clock)
-    for seen, ((start, name_end),) in enumerate(near.every(_MENTIONED)):
-        if seen % 64 == 0:
-            clock.check()
-        before = text[max(0, start - 64) : start]
-        name = name_of_secret(text[start - len(before) + len(before.rstrip(NAME_BYTES)) : min(name_end, start + 64)])
-        if name is None or name.kind not in ("password", "passphrase", "secret", "credential"):
-            continue
-        line = text.find(b"\n", name_end, name_end + _REACH)
-        start, end = max(name_end, read), line if line >= 0 else min(len(text), name_end + _REACH)
-        read = end
-        for ((first, last),) in _EVIDENT.every(text, start, end) if start < end else ():
-            if last == end and (whole := _EVIDENT.match(text, first)):
-                last = whole[0][1]
-            if first not in near.found and _is_whole_word(text, first, last) and _is_evident(text[first:last]):
-                yield SecretSpan(first, last, name.kind)
-
-
-_BEFORE_WORD = frozenset((b" ", b"\t", b'"', b"'", b"`", b"=", b":", b"(", b",", b";", b">", b"<", b"%", b"{", b"|"))
-_IN_PATHS = frozenset((b"/", b"\\", b"(", b"[", b"@", b".", b"=", b"&"))
-"""Signs after a word that is part of a path, an address or a call."""
-
-
-def _is_whole_word(text: bytes, start: int, end: int) -> bool:
-    before = text[start - 1 : start]
-    is_apostrophe = before in (b"'", b'"', b"`") and text[start - 2 : start - 1].isalnum()
-    return before in _BEFORE_WORD and not is_apostrophe and text[end : end + 1] not in _IN_PATHS
-
-
-@remembered
-def _is_evident(value: bytes) -> bool:
-    """Whether a value has letters of both cases, digits, and either a sign among them or no sense at all."""
-    digits = len(value) - len(value.translate(None, DIGITS))
-    if not digits or value.lower() == value or value.upper() == value or is_placeholder(value) or is_code(value):
-        return False
-    if names_something(value, _ANY_PASSWORD) or _PERCENT_CODE.search(value):
-        return False
-    if not value.isalnum() and _SIGN_INSIDE.is_all_of(value) and value.translate(None, _PLAIN_SIGNS) != value:
-        return bool(_EVIDENT_SIGNS & set(value)) or _NAMED_LATER.is_all_of(value) or (digits > 1 and is_random(value))
-    return value.isalnum() and digits > 1 and len(value) >= 14 and is_random(value)
-
-
-_PERCENT_CODE = compiled(r"%[0-9A-Fa-f]{2}")
-_PLAIN_SIGNS = b"!#$%^*+?~_-"
-_EVIDENT_SIGNS = frozenset(b"!#$%^*+?~")
-_ANY_PASSWORD = Name("password", Demand.ANY)
 
 
 _ONE_TIME = compiled(

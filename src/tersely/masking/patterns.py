@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar, cast
 
 import re2
@@ -181,7 +182,7 @@ ANCHORS = (
     "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe",
     "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat", "psk", "samlresponse", "community", "phrase",
-    "verifier", "seed", "pepper", "privkey",
+    "verifier", "seed", "pepper", "privkey", "otp_",
 )  # fmt: skip
 """Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
@@ -233,7 +234,7 @@ _NEUTRAL = _words(
     "value val data base64 b64 encoded plain plaintext cleartext text string str default prod production dev "
     "development staging stage test testing qa uat old new prev previous current next primary secondary main live raw "
     "env var base hex here local global internal external real actual override input param arg opt option ro rw read "
-    "write admin root user app material pem"
+    "write admin root user app material pem attempt"
 )
 """Words after the decisive one that change nothing: DB_PASSWORD_PROD, secret_key_base, client-key-data."""
 
@@ -548,10 +549,11 @@ _PLACEHOLDER_FORMS = (
     r"|(?:required|nullable|sometimes|string|min|max|confirmed|hashed)(?::[\w,.]+)?(?:\|[a-z_]+(?::[\w,.]+)?)+"
     r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
     r"(?::|://).*"
+    r"|[a-z]{2,12}:(?:/[\w.\-]+){2,}"
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
     r"|(?:process\.env|os\.environ|os\.getenv|env|environ|var|vars|local|data|module|secrets|config|settings|self|this|args|params|ctx|request"
     r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
-    r"|\.?/[\w.\-]+(?:/[\w.\-]*)+|\.\.?/[\w.\-/]+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
+    r"|\.?/[\w.\-]+(?:/[\w.\-:]*)+|\.\.?/[\w.\-/]+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
 )
 _PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS})", ignore_case=True)
 _SHORT_PLACEHOLDER = compiled(
@@ -652,6 +654,11 @@ def is_wordy(value: bytes) -> bool:
     return _WORDY.is_all_of(value)
 
 
+def is_identifying(value: bytes) -> bool:
+    """Whether a value is a version, a date, an address, a file or an algorithm."""
+    return _IDENTIFIES.is_all_of(value)
+
+
 def is_uuid(value: bytes) -> bool:
     return _UUID.is_all_of(value)
 
@@ -675,8 +682,28 @@ def is_random(value: bytes) -> bool:
     if variety(head) < (8 if size < 20 else 9) or _NOT_RANDOM.is_all_of(head):
         return False
     if digits == 0:
-        return size >= 24 and variety(head) >= 14 and not is_identifier(head)
+        return (size >= 24 and variety(head) >= 14 and not is_identifier(head)) or (size >= 14 and is_odd(head))
     return digits > 1 or (head.lower() != head and head.upper() != head)
+
+
+_FOLLOWERS = {
+    "a": "bcdfgiklmnprstuvy", "b": "aceilorsuy", "c": "acehiklorstuy", "d": "adeilorsu",
+    "e": "abcdefgilmnopqrstuvwxy", "f": "aefilortuy", "g": "aehilnorsu", "h": "aeiort", "i": "abcdefglmnoprstvxz",
+    "j": "", "k": "eis", "l": "acdeilostuy", "m": "abeimopsu", "n": "acdefgiklnopstuv", "o": "abcdfgiklmnoprstuvw",
+    "p": "aehiloprstuy", "q": "u", "r": "acdefgiklmnoprstuvy", "s": "acehiklopstuwy", "t": "acdehilmoprstuwy",
+    "u": "abcdefgilmnoprst", "v": "aeio", "w": "aehinors", "x": "ceipt", "y": "inpst", "z": "e",
+}  # fmt: skip
+"""The letters that often follow a letter in words and names; counted over documentation and code."""
+_WORD_PAIRS = frozenset(first + second for first, others in _FOLLOWERS.items() for second in others)
+
+
+@remembered
+def is_odd(letters: bytes) -> bool:
+    """Whether letters make no words: three in ten of their pairs are unusual. True of 95 % of what is drawn at random,
+    and of less than 1 % of the words of ten letters and more."""
+    text = letters.decode("latin-1").lower()
+    pairs = [first + second for first, second in pairwise(text) if first.isalpha() and second.isalpha()]
+    return len(pairs) >= 7 and sum(pair not in _WORD_PAIRS for pair in pairs) >= 0.3 * len(pairs)
 
 
 _PLAIN_WORD = compiled(r"[A-Za-z]{5,}")
@@ -732,8 +759,8 @@ def _meets(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return (value.isdigit() and 3 <= size <= 12) or is_random(value) or _ONE_TIME_CODE.is_all_of(value)
     if not quoted and is_code(value):
         return False
-    if not quoted and value[:1] == b"_" and is_identifier(value):
-        return False
+    if not quoted and is_identifier(value) and (value[:1] == b"_" or (b"_" in value and name_of_secret(value))):
+        return False  # A variable, or the name of another secret.
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
     return _is_likely_secret(value, quoted=quoted, kind=kind)
@@ -745,6 +772,7 @@ def is_compound(name: bytes) -> bool:
 
 
 def _is_likely_secret(value: bytes, *, quoted: bool, kind: str) -> bool:
+    value = value.strip()
     size = len(value)
     if size < 6 or b"://" in value or (value.count(b".") > 1 and all(map(is_identifier, value.split(b".")))):
         return False

@@ -18,8 +18,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, mentioned, said_first
+from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
 from tersely.masking.assignments import SPACED, assignments, cookies, is_mixed, spaced, worth_masking
+from tersely.masking.evidence import FORM_WORDS, evidence
+from tersely.masking.looks import look
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
@@ -263,7 +265,7 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         value = text[start : min(end, start + LOOK)]
         if is_placeholder(value) or len(value) < 3:
             continue
-        if is_sure or is_random(value) or (is_mixed(value, announced=True) and not names_something(value, _URL_NAME)):
+        if is_sure or look(value):
             yield SecretSpan(start, end, "url_password")
     for _, (start, end) in _MAILBOX.every(text) if b"@" in text else ():
         value = text[start : min(end, start + LOOK)]
@@ -274,7 +276,6 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, end, "token")
 
 
-_URL_NAME = Name("password", Demand.LIKELY)
 _SCHEMES = compiled(
     r"""\b(?:bearer(?:[ \t]+|["']?[ \t]*[:=,][ \t]*["']?)([\w.~+/\-]{16,}=*)|basic[ \t]+([A-Za-z0-9+/]{8,}={0,2})"""
     r"""|digest[ \t][^\n]{0,400}\bresponse="?([0-9a-f]{32,}))""",
@@ -412,16 +413,12 @@ _LOGIN_SOURCE = (
     r"""(?:"([^"\n]+)"|'([^'\n]+)'|([^\s"']*(?:"[^"\n]*"|'[^'\n]*')?))"""
 )
 """`curl -u user:password`, also over several lines."""
-_ABOUT_KEY = (
-    r"(?:(?:ascii-text|hexadecimal|ascii|hex|encrypted|encrypted-(?:password|key)|cipher|irreversible-cipher|simple"
-    r"|plain(?:-?text)?|clear(?:-?text)?|text|enc|hash|hashed|bcrypt|scrypt|pbkdf2|level|local|remote|secure|unencrypted"
-    r"|nt-encrypted|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id[ \t]+\d+|\d{1,3})[ \t]+)"
-)
+_ABOUT_KEY = rf"(?:{FORM_WORDS}[ \t]+)"
 _COOKIE_SOURCE = r"""\b(?:curl|wget|http|https|xh)[ \t][^\n|;]*?[ \t](?:-b|--cookie)[ \t=]+["']?([^"'\s=]+=[^"'\n]+)"""
 _LOOSE_SOURCES = (
     # A user and a password as options of any program, in any order.
-    rf"[ \t]-u[ \t=]?[^\s\-][^\n|;]*?[ \t]-[pPwW][ \t]*{_WORD}",
-    rf"[ \t]-[pPwW][ \t]*{_WORD}[^\n|;]*?[ \t]-u[ \t=]?[^\s\-]",
+    rf"[ \t]-[uU][ \t=]?[^\s\-][^\n|;]*?[ \t]-[pPwW][ \t]*{_WORD}",
+    rf"[ \t]-[pPwW][ \t]*{_WORD}[^\n|;]*?[ \t]-[uU][ \t=]?[^\s\-]",
     # What a program that logs in or stores a login has as its last word: `cargo login …`, `poetry config http-basic.…`.
     rf"\b[\w\-]+[ \t]+(?:[\w\-]+[ \t]+)?(?:login|auth|"
     rf"authenticate|add-authtoken|authtoken|activate|enroll|unlock)[ \t]+"
@@ -434,6 +431,8 @@ _LOOSE_SOURCES = (
     r"[ \t]-[A-Za-z][ \t]+([A-Za-z0-9+=_]{24,})(?:[ \t\r]|(?m:$))",
 )
 """Command lines of unknown programs: the value must look like a secret, too."""
+_WITH_USER = 2
+"""The first of them name a user, too: the value may be a word with a digit."""
 _DEVICE = compiled(
     r"(?m:^)[ \t]*(?:set|add|edit|config|username|user|tunnel|crypto|ip|ipv6"
     r"|router|neighbor|snmp-server|snmp|radius|tacacs"
@@ -483,11 +482,12 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(*place, "command_password")
     for _, place in lines.every(_COOKIE_ARGUMENT):
         yield from cookies(text, *place)
-    for places in (places for loose in _LOOSE for places in lines.every(loose)):
-        place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
-        value = text[place[0] : min(place[1], place[0] + LOOK)]
-        if _looks_secret(value) and not _HEX_KEY.is_all_of(value):
-            yield SecretSpan(*place, "command_password")
+    for number, loose in enumerate(_LOOSE):
+        judge = look if number < _WITH_USER else _looks_generated
+        for places in lines.every(loose):
+            place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
+            if judge(text[place[0] : min(place[1], place[0] + LOOK)]):
+                yield SecretSpan(*place, "command_password")
     for command in _COMMANDS:
         clock.check()
         for places in lines.every(command):
@@ -523,6 +523,7 @@ _CALL = compiled(
 )
 """A call with a user and a password among its arguments."""
 _ARGUMENT = compiled(r"""["']([^"'\n]*)["']""")
+_USER = compiled(r"[A-Za-z][A-Za-z_\-]*(?:@[\w.\-]+)?")
 _CREDENTIAL = compiled("|".join(_CREDENTIAL_SOURCES), ignore_case=True)
 _CREDENTIAL_BOUNDS = any_of((_CREDENTIAL,))
 _LOGIN_LINE = compiled(r"""(?m)^[ \t\-]*["']?[a-z_][\w\-]*:([^\s:"']{4,})["']?[ \t\r]*$""")
@@ -559,16 +560,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         value = text[start : min(end, start + LOOK)]
         if len(value) >= 6 and not is_placeholder(value) and not _SETTING.is_all_of(value):
             yield SecretSpan(start, end, "credential")
-    for _, (start, end) in near.every(_CALL):
-        clock.check()
-        first, *others = [place for _, place in _ARGUMENT.every(text, start, end)]
-        for start, end in others:
-            if (
-                end - start >= 6
-                and text[first[1] + 1 : start].strip(b" \t")[:1] in (b",", b")")
-                and _looks_secret(text[start:end])
-            ):
-                yield SecretSpan(start, end, "credential")
+    yield from _arguments(text, near, clock)
     at = text.find(b"chpasswd")
     while at >= 0:
         clock.check()
@@ -584,6 +576,24 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         is_said = bool(places[1][0] >= 0 and _SECRET_SIGNS & set(value)) or _PAIR_CUE.search(text, *around) is not None
         if is_said and _looks_secret(value):
             yield SecretSpan(start, end, "credential")
+
+
+def _arguments(text: bytes, near: NameWindows, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """The password among the arguments of a call that logs in."""
+    for _, (start, end) in near.every(_CALL):
+        clock.check()
+        first, *others = [place for _, place in _ARGUMENT.every(text, start, end)]
+        before = first
+        for start, end in others:
+            user, before = before, (start, end)
+            if end - start < 6 or text[first[1] + 1 : start].strip(b" \t")[:1] not in (b",", b")"):
+                continue
+            if _looks_secret(text[start:end]) or (_USER.is_all_of(text, *user) and look(text[start:end])):
+                yield SecretSpan(start, end, "credential")
+
+
+def _looks_generated(value: bytes) -> bool:
+    return _looks_secret(value) and not _HEX_KEY.is_all_of(value)
 
 
 def _looks_secret(value: bytes) -> bool:
@@ -948,7 +958,7 @@ GROUPS: dict[str, tuple[Finder, ...]] = {
     "headers": (headers,),
     "private_keys": (private_keys,),
     "commands": (commands, credentials),
-    "prose": (in_sentences, said_first, mentioned),
     "spaced": (spaced,),
+    "prose": (in_sentences, said_first, evidence),
 }
 """Finders by the name of their group, in this order. The group `encoded` decodes and searches again."""

@@ -20,7 +20,7 @@ _SENSITIVE = compiled(
     r"|\blogon\b|identified[ \t]+by|\bsetuser\b|::add-mask|\bsign_?in\b|\buser[ \t]+\S+[ \t]+using\b"
     r"|\bconn(?:ect)?[ \t]+[\w$#]+/|connect\w*\(|\bsequelize\(|_bind\(|imap_open\(|\bcreate_?user[ \t(]|\bcom2sec"
     r"|:[ \t]*(?:eap|xauth|ntlm|ppk)[ \t]"
-    r"|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set",
+    r"|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set|\ba[ks]ia[a-z0-9]{16}",
     ignore_case=True,
 )
 

@@ -1,0 +1,287 @@
+"""Finds secrets by the weight of evidence: what a line says before a value, and how the value looks.
+
+The other finders know syntaxes. This one knows none. It takes every word of a line that
+names a secret, looks up how near the name is to the word (nothing but fillers between
+them, an announcing sign or verb in front of the word, somewhere in the same line, or the
+line above), and demands the more of the word's look (`masking.looks`) the weaker that is.
+It runs last and judges only what no other finder found.
+"""
+
+from collections.abc import Iterator
+
+from tersely.masking.looks import SIGNS, Look, is_long_hex, look
+from tersely.masking.patterns import (
+    DIGITS,
+    NAME_BYTES,
+    Demand,
+    Name,
+    compiled,
+    name_of_secret,
+    remembered,
+)
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, line_start
+from tersely.masking.windows import NameWindows, name_windows
+
+FORM_WORDS = (
+    r"(?:ascii-text|hexadecimal|ascii|hex|encrypted|encrypted-(?:password|key)|cipher|irreversible-cipher|simple"
+    r"|plain(?:-?text)?|clear(?:-?text)?|text|enc|hash|hashed|bcrypt|scrypt|pbkdf2|level|local|remote|secure|unencrypted"
+    r"|nt-encrypted|md5|sha-?\d{0,3}|hmac-[\w\-]+|aes-?\d{0,3}|3?des|type|line|id[ \t]+\d+|\d{1,3})"
+)
+"""What stands between the name of a key and the key: its number, its form and its algorithm."""
+
+_REACH = 160
+"""Bytes after a name in which a secret may stand."""
+
+_BORDER = r"""\s"'`<>(){}\[\],;|\\&"""
+_IN = rf"[^{_BORDER}]*"
+_MARKED = r"[0-9!#$%^*~?]"
+_WORD = compiled(
+    rf"{_IN}(?:[A-Za-z]{_IN}{_MARKED}|{_MARKED}{_IN}[A-Za-z]|[A-Za-z]{{12}}"
+    rf"|[a-z]{{4,9}}[\-_.][a-z]{{4,9}}[\-_.][a-z]{{4,9}}){_IN}"
+)
+"""Letters with a digit or a sign, three joined words, or many letters: nothing else has a look."""
+_CUE = compiled(
+    r"(?:pass|pwd|pswd|pword|secret|cred|psk|\bpw\b|community|log[io]n|auth|key|tok|\bA[KS]IA[A-Z0-9]{16}\b)[\w.\-]*",
+    ignore_case=True,
+)
+_LONG = compiled(r"[A-Za-z0-9+/_=.\-]{20,}")
+_SIGNED = compiled(rf"{_IN}[A-Za-z0-9][!#$%^*~?]{_IN}")
+_OBJECT = (
+    r"(?:(?:for|of|on|in|from|at|user(?:name)?|account|host|server|address|login|uid|de|del|der|des|do|da|na|van|voor|von"
+    r"|pour|para|till|f\xc3\xbcr|f\xc3\xb6r)\b[ \t:=]+[^\s<]+)"
+)
+_ADDRESS = (
+    r"(?:(?:\d{1,3}\.){3}\d{1,3}(?:[:/]\d+)?|[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+"
+    r"""|"[\w\-]+=[^"<\n]*"|[\w\-]+=[\w\-]+(?:,[\w\-]+=[\w\-]+)+)"""
+)
+_FILLERS = compiled(
+    r"""["'`*)\]]{0,4}(?:[ \t:=>|*"'`(\[{#@]|->|:=|\xe2\x80[\x93\x94]|\xe2\x86\x92"""
+    rf"""|(?:{FORM_WORDS}|{_OBJECT}|{_ADDRESS}|is|was|now|to|set|set-key|reset|new|the|value|default|string|str|const"""
+    r"""|with|by|using|as|N|static|literal|code)(?:[ \t:=>"'`]+|$))*""",
+    ignore_case=True,
+)
+"""Nothing but what may stand between a name and its value."""
+_ANNOUNCES = compiled(
+    r"""[^<\n,;:=]*(?:[:=\s](?:is|are|ist|lautet|es|est|\xc3\xa4r|er|jest|\xc3\xa9|\xc3\xa8|je|on|to|now|becomes)"""
+    r"""[ \t"'`*(]+"""
+    r"""|(?:[=:]+|[\-=]+>|\xe2\x80[\x93\x94]|\xe2\x86\x92)[ \t"'`*(\[]*)""",
+    ignore_case=True,
+)
+_WRAPPED = compiled(r"""["'`)\]]{0,3}[ \t]*[:?]?=>?[ \t]*(?:[\w.:$&<>!@\-]*[ \t]?[(\[{][ \t]*){1,4}[bru&@]?["'`]""")
+"""A call whose first argument is the value."""
+_OTHER_LABEL = compiled(r"""(?:["'][\w.\-]+["']|\w+[_\-]\w+|[a-z]+[A-Z]\w*)[ \t]*[:=]+[ \t"'`]*$""")
+"""The name of another value, as programs write it."""
+_HEADING = compiled(r"""[^\n<]{0,120}:[ \t*]*\r?\n(?:[ \t]*\r?\n)?[ \t>*\-`"']*""")
+_ALONE = compiled(r"""[`"'*]*[ \t\r]*(?:\n|$)""")
+_ABOUT = frozenset(
+    b"policy policies length len size expiry expires expire expired expiration reset file files path hash type id "
+    b"ids name names fingerprint prompt field column hint rotation age failed failure invalid incorrect wrong "
+    b"required authentication attempts manager store user username account email e-mail host port realm version "
+    b"algorithm digest commit sha checksum accessor issued created updated at until since date time event request "
+    b"error status message url uri endpoint ref reference arn provider usage used limit count".split()
+)
+"""Words after a name that make what follows something about a secret, not the secret."""
+_PAIR = compiled(r"[A-Za-z][\w.@\\\-]{1,40}[:/](.+)")
+_NAMED = compiled(r"([\w.\-]*)=(.*)")
+_PADDED = compiled(r"[A-Za-z0-9+/_\-]{12,}={1,2}")
+_JOINS = compiled(r"[=&:/]|://")
+_PEOPLE = ("password", "passphrase", "pin", "otp")
+"""Kinds of secrets that people choose."""
+_KEYS_OF_PEOPLE = compiled(
+    r"radius|tacacs|wpa|wep|wlan|wi-?fi|ipsec|\bike|isakmp|vpn|snmp|ospf|bgp|\bntp|hmac|tsig|\bchap\b|wireless|psk|rndc",
+    ignore_case=True,
+)
+_KEYS_OF_CIPHERS = compiled(r"crypt|cipher|\baes\b|\bhmac\b|signing|signer", ignore_case=True)
+_CHOSEN = Name("key", Demand.ANY)
+_CIPHER = Name("key", Demand.LIKELY)
+_LOGIN = Name("credential", Demand.RANDOM)
+_UNNAMED = Name("key", Demand.KEY)
+
+
+def evidence(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Words near a name of a secret that look like one."""
+    near = name_windows(text, clock)
+    at = seen = 0
+    while places := near.search(_CUE, at):
+        seen += 1
+        if seen % 64 == 0:
+            clock.check()
+        first = places[0][0]
+        line_end = text.find(b"\n", first)
+        line_end = len(text) if line_end < 0 else line_end
+        at = max(min(line_end, first + 16 * _REACH), first + 1)
+        cues = list(_cues(text, first, at))
+        if not cues:
+            continue
+        yield from _in_line(text, cues, at, near)
+        if text[line_end - 1 : line_end] in _ENDS_OF_HEADINGS:
+            yield from _below(text, cues, near)
+
+
+_ENDS_OF_HEADINGS = (b":", b"\r", b"*", b" ")
+_QUOTED = (b' "', b" '")
+_Cue = tuple[int, int, Name]
+
+
+def _cues(text: bytes, start: int, end: int) -> Iterator[_Cue]:
+    """The names of secrets in a line."""
+    for ((first, last),) in _CUE.every(text, start, end):
+        lead = 0
+        if text[first - 1 : first] not in _OPENERS:
+            before = text[max(0, first - 64) : first]
+            lead = len(before) - len(before.rstrip(NAME_BYTES))
+        word = text[first - lead : min(last, first + 64)]
+        name = _plain_name(word)
+        if name is None and last - first < 21 and _SHORT_NAME.is_all_of(word):
+            # The keys of JSON objects are so many that the words in front of them are not looked at.
+            is_field = text[last : last + 2] == b'":'
+            name = _UNNAMED if is_field else _named_by_context(word, text[max(0, first - 64) : first])
+        if name is not None:
+            yield first, last, name
+
+
+_OPENERS = frozenset((b'"', b"'", b" ", b"\t", b"\n", b"(", b"<", b""))
+
+
+def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iterator[SecretSpan]:
+    first, last = cues[0], cues[-1]
+    is_strong = any(name is not _UNNAMED or text[at : at + 2] in _QUOTED for _, at, name in cues)
+    number = 0
+    for (place,) in (_WORD if is_strong else _LONG).every(text, first[1], min(end, last[1] + _REACH)):
+        while number + 1 < len(cues) and cues[number + 1][1] <= place[0]:
+            number += 1
+        if cues[number][1] >= place[0]:
+            place = place[0] + (text[place[0]] in b":="), place[1]
+            if cues[number][1] >= place[0]:
+                continue  # Another part of the name's word.
+        start, stop = _value(text, *place)
+        if stop - start < 6 or start in near.found:
+            continue
+        value = text[start : min(stop, start + LOOK)]
+        seems = look(value)
+        if seems is Look.NOTHING or _is_torn(text, place[0]) or _names_secret(value, seems):
+            continue
+        is_pair = start > place[0] and text[start - 1] != 0x3D
+        gap = text[cues[number][1] : place[0] if is_pair else start]
+        if len(gap) <= _REACH and _is_meant(value, seems, gap, cues[number][2], pair=is_pair):
+            yield SecretSpan(start, stop, cues[number][2].kind)
+    if first[2].kind in _PEOPLE or first[2] is _LOGIN:
+        for (place,) in _SIGNED.every(text, line_start(text, first[0], _REACH), first[0]):
+            start, stop = _value(text, *place)
+            if start not in near.found and look(text[start:stop]) is Look.EVIDENT and not _is_torn(text, place[0]):
+                yield SecretSpan(start, stop, first[2].kind)
+
+
+def _is_torn(text: bytes, start: int) -> bool:
+    """Whether a word begins inside of another one or of an escape: after an apostrophe or a backslash."""
+    before = text[start - 1 : start]
+    return before == b"\\" or (before in (b"'", b'"', b"`") and text[start - 2 : start - 1].isalnum())
+
+
+def _names_secret(value: bytes, seems: Look) -> bool:
+    """Whether a word is rather the name of a secret, or contains one with its value."""
+    if seems is Look.POSSIBLE:
+        return name_of_secret(value[:128]) is not None
+    return _JOINS.search(value) is not None and _CUE.search(value) is not None
+
+
+def _value(text: bytes, start: int, end: int) -> tuple[int, int]:
+    """The part of a word that may be a secret: without punctuation, and without a user or a name in front of it."""
+    word = text[start : min(end, start + LOOK)]
+    if end - start < LOOK:
+        end = start + len(word.rstrip(b".,:;?*`"))
+        word = text[start:end]
+    if b"=" in word and (named := _NAMED.match(word)) and not _PADDED.is_all_of(word):
+        start += named[2][0]
+    elif (b":" in word or word.count(b"/") == 1) and b"://" not in word and (pair := _PAIR.match(word)):
+        start += pair[1][0]
+    return start, end
+
+
+def _is_meant(value: bytes, seems: Look, gap: bytes, name: Name, *, pair: bool) -> bool:
+    """Whether the name is that of the value, and the value looks enough like a secret for what stands between them."""
+    if any(sign in gap for sign in (b"${", b"{{", b"#{", b"%{", b"$(")):
+        return False  # A reference.
+    demanded = _demanded(gap, name, pair=pair)
+    if name is _UNNAMED and demanded >= Look.EVIDENT and len(value) < 20:
+        return False
+    if seems is Look.POSSIBLE and not gap.strip() and value.translate(None, DIGITS + SIGNS) == value:
+        return False  # Words in a list.
+    if demanded == Look.COINED and is_long_hex(value) and name.demand in (Demand.ANY, Demand.LIKELY):
+        return True
+    return seems >= demanded
+
+
+_SHORT_NAME = compiled(
+    r"(?:[\w\-]{0,5}key|auth|log[io]n|cred(?:ential)?s?|A[KS]IA[A-Z0-9]{16})[.\-]*", ignore_case=True
+)
+
+
+@remembered
+def _plain_name(word: bytes) -> Name | None:
+    found = name_of_secret(word)
+    if found is None or found.in_query_only:
+        return None
+    return _LOGIN if found.kind == "credential" and b"cred" not in word.lower() else found
+
+
+def _named_by_context(word: bytes, before: bytes) -> Name | None:
+    """What a short word names after the words in front of it."""
+    lowered = word.lower().rstrip(b".-")
+    if not lowered.endswith(b"key"):
+        return _UNNAMED if lowered.startswith(b"a") and len(word) == 20 else _LOGIN
+    if before.rstrip().lower().endswith((b"public", b"rsa", b"host", b"pub")):
+        return None
+    if _KEYS_OF_PEOPLE.search(before):
+        return _CHOSEN
+    if lowered != b"key":
+        return None
+    return _CIPHER if _KEYS_OF_CIPHERS.search(before) else _UNNAMED
+
+
+def _demanded(gap: bytes, name: Name, *, pair: bool) -> int:
+    """The least look that a word must have, by what stands between it and the name."""
+    words = [word.strip(b"\"'`*:=()[]{},.") for word in gap.lower().split()]
+    is_chosen = name.demand is Demand.ANY
+    if not (words and words[0] in _ABOUT):
+        if _FILLERS.is_all_of(gap):
+            return _beside(gap, name, pair=pair)
+        if _WRAPPED.is_all_of(gap):
+            return Look.COINED
+    is_about = any(word in _ABOUT for word in words) or _OTHER_LABEL.search(gap) is not None
+    if not is_about and name is not _UNNAMED and name is not _LOGIN and _ANNOUNCES.is_all_of(gap):
+        return Look.POSSIBLE if is_chosen else Look.COINED
+    if name.demand in (Demand.RANDOM, Demand.KEY) or is_about:
+        return Look.EVIDENT + is_about
+    return Look.COINED if is_chosen else Look.EVIDENT
+
+
+def _beside(gap: bytes, name: Name, *, pair: bool) -> int:
+    """The least look of a word next to a name, with nothing but fillers between them."""
+    is_equated = b":" in gap or b"=" in gap
+    if pair and name.kind == "credential":
+        return Look.POSSIBLE
+    if name is _LOGIN:
+        return Look.EVIDENT
+    if name is _UNNAMED:
+        return Look.EVIDENT if is_equated or not gap.strip() else Look.COINED
+    if name.kind in _PEOPLE and name.demand is not Demand.ANY:  # A bare `pass`.
+        return Look.POSSIBLE if is_equated else Look.COINED
+    return Look.POSSIBLE if name.kind in _PEOPLE or name.demand is Demand.ANY else Look.COINED
+
+
+def _below(text: bytes, cues: list[_Cue], near: NameWindows) -> Iterator[SecretSpan]:
+    """A word alone on the line below a line that names it and ends in a colon."""
+    heading = _HEADING.match(text, cues[0][1], min(len(text), cues[0][1] + 400))
+    if heading is None or (start := heading[0][1]) in near.found:
+        return
+    place = _WORD.match(text, start, min(len(text), start + LOOK))
+    if place is None or place[0][1] - start < 6 or not _ALONE.match(text, place[0][1]):
+        return
+    value = text[start : place[0][1]]
+    for _, last, name in cues:
+        words = [word.strip(b"\"'`*:=()[]{},.") for word in text[last:start].lower().split()]
+        is_meant = look(value) >= Look.COINED or (name.kind in _PEOPLE and look(value))
+        if is_meant and not any(word in _ABOUT for word in words) and name is not _LOGIN:
+            yield SecretSpan(start, place[0][1], name.kind)
+            return
