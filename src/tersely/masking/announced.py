@@ -376,7 +376,7 @@ _ONE_TIME = compiled(
     ignore_case=True,
 )
 _SEED = compiled(
-    r"""(?:phrase|mnemonic|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,"""
+    r"""(?:phrase|mnemonic|seed|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,"""
     r"""8}(?:[ ,]+[a-z]{3,8}){11,23})""",
     ignore_case=True,
 )

@@ -136,10 +136,23 @@ def _cues(text: bytes, start: int, end: int) -> Iterator[_Cue]:
             # The keys of JSON objects are so many that the words in front of them are not looked at.
             is_field = text[last : last + 2] == b'":'
             name = _UNNAMED if is_field else _named_by_context(word, text[max(0, first - 64) : first])
-        if name is not None:
+        if name is not None and not (text[last : last + 1] == b"(" and word.lower().startswith(_READING)):
             yield first, last, name
 
 
+_READING = (
+    b"get",
+    b"read",
+    b"fetch",
+    b"load",
+    b"find",
+    b"lookup",
+    b"resolve",
+    b"delete",
+    b"describe",
+    b"require",
+    b"has",
+)
 _OPENERS = frozenset((b'"', b"'", b" ", b"\t", b"\n", b"(", b"<", b""))
 
 
@@ -162,6 +175,8 @@ def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iter
         if seems is Look.NOTHING or _is_torn(text, place[0]) or _names_secret(value, seems):
             continue
         is_pair = start > place[0] and text[start - 1] != 0x3D
+        if is_pair and text[start - 1] == 0x2F and cues[number][2].kind != "credential":
+            continue  # A path.
         gap = text[cues[number][1] : place[0] if is_pair else start]
         if len(gap) <= _REACH and _is_meant(value, seems, gap, cues[number][2], pair=is_pair):
             yield SecretSpan(start, stop, cues[number][2].kind)
@@ -202,12 +217,12 @@ def _is_meant(value: bytes, seems: Look, gap: bytes, name: Name, *, pair: bool) 
     """Whether the name is that of the value, and the value looks enough like a secret for what stands between them."""
     if any(sign in gap for sign in (b"${", b"{{", b"#{", b"%{", b"$(")):
         return False  # A reference.
-    demanded = _demanded(gap, name, pair=pair)
+    demanded, is_close = _demanded(gap, name, pair=pair)
     if name is _UNNAMED and demanded >= Look.EVIDENT and len(value) < 20:
         return False
     if seems is Look.POSSIBLE and not gap.strip() and value.translate(None, DIGITS + SIGNS) == value:
         return False  # Words in a list.
-    if demanded == Look.COINED and is_long_hex(value) and name.demand in (Demand.ANY, Demand.LIKELY):
+    if is_close and demanded < Look.EVIDENT and is_long_hex(value) and name.demand in (Demand.ANY, Demand.LIKELY):
         return True
     return seems >= demanded
 
@@ -239,21 +254,19 @@ def _named_by_context(word: bytes, before: bytes) -> Name | None:
     return _CIPHER if _KEYS_OF_CIPHERS.search(before) else _UNNAMED
 
 
-def _demanded(gap: bytes, name: Name, *, pair: bool) -> int:
-    """The least look that a word must have, by what stands between it and the name."""
+def _demanded(gap: bytes, name: Name, *, pair: bool) -> tuple[int, bool]:
+    """The least look that a word must have, by what stands between it and the name; and whether it is close to it."""
     words = [word.strip(b"\"'`*:=()[]{},.") for word in gap.lower().split()]
     is_chosen = name.demand is Demand.ANY
     if not (words and words[0] in _ABOUT):
         if _FILLERS.is_all_of(gap):
-            return _beside(gap, name, pair=pair)
+            return _beside(gap, name, pair=pair), True
         if _WRAPPED.is_all_of(gap):
-            return Look.COINED
+            return Look.COINED, True
     is_about = any(word in _ABOUT for word in words) or _OTHER_LABEL.search(gap) is not None
     if not is_about and name is not _UNNAMED and name is not _LOGIN and _ANNOUNCES.is_all_of(gap):
-        return Look.POSSIBLE if is_chosen else Look.COINED
-    if name.demand in (Demand.RANDOM, Demand.KEY) or is_about:
-        return Look.EVIDENT + is_about
-    return Look.COINED if is_chosen else Look.EVIDENT
+        return (Look.POSSIBLE if is_chosen else Look.COINED), True
+    return (Look.COINED if is_chosen and not is_about else Look.EVIDENT + is_about), False
 
 
 def _beside(gap: bytes, name: Name, *, pair: bool) -> int:
@@ -285,3 +298,33 @@ def _below(text: bytes, cues: list[_Cue], near: NameWindows) -> Iterator[SecretS
         if is_meant and not any(word in _ABOUT for word in words) and name is not _LOGIN:
             yield SecretSpan(start, place[0][1], name.kind)
             return
+
+
+_BY_LOOK = compiled(
+    # A word with a digit and a sign that only passwords have.
+    r"""(?:^|[\s"'`(|>=])([A-Za-z][A-Za-z0-9_]*"""
+    r"""(?:[0-9][A-Za-z0-9_]*[#$^*]|\d{3}!|[0-9][A-Za-z0-9_]*![A-Za-z0-9]|[!#$^*][A-Za-z_]*[0-9])[A-Za-z0-9_!$^*]*)"""
+    r"""(?:[\s"'`),.|<;:]|$)"""
+    # A long run of letters and digits among other words.
+    r"""|(?:[^\w+/=.\-%\n"'`:][ \t]|[(,][ \t]*["'`])([A-Za-z0-9]{32,128})(?:["'`]?[ \t),;.]|["'`]?$)"""
+    # A string in the call of a cipher or a signature.
+    r"""|(?i:hmac|\baes|cipher|crypt|\bsign|\bjw[st]|secretkey|privatekey|fernet)\w*"""
+    r"""[^\n"'`(]{0,40}\([^\n"'`]{0,60}["'](?:0x)?([^\s"']{16,128})["']"""
+)
+_RUN_OF_ID = compiled(r"[0-9a-fA-F]+|[A-Z0-9]+|[a-z0-9]+|[A-Za-z]+")
+
+
+def by_look(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """What cannot be anything but a secret, without any name."""
+    for seen, (_, signed, run, literal) in enumerate(_BY_LOOK.every(text)):
+        if seen % 64 == 0:
+            clock.check()
+        start, end = next(place for place in (signed, run, literal) if place[0] >= 0)
+        value = text[start:end]
+        if _is_torn(text, start) or (run[0] >= 0 and _RUN_OF_ID.is_all_of(value)):
+            continue
+        if text[max(0, start - 1) : start] in (b"", b"\n") and text[end : end + 1] not in (b"", b"\r", b"\n"):
+            continue  # A mark that begins a line is not a word of it to a reader of YAML.
+        seems = look(value)
+        if (literal[0] >= 0 and is_long_hex(value)) or (end - start >= 8 and seems >= (3 if run[0] >= 0 else 2)):
+            yield SecretSpan(start, end, "secret")

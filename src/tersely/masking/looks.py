@@ -4,6 +4,7 @@
 the more the value has to look like a secret.
 """
 
+import re
 from enum import IntEnum
 
 from tersely.masking.patterns import (
@@ -55,8 +56,10 @@ _WORD_CHAIN = compiled(
     r"|[a-z]{4,9}(?:\.[a-z]{4,9}){2,5}\d{1,3}|(?:[A-Z][a-z]{3,8}){3,5}\d{1,3}"
 )
 """Words that somebody has drawn from a list."""
-_NUMBERED = compiled(r"[A-Za-z]+[\-_.]\d+|[a-z]+[\-_.][A-Z][a-z]+\d?")
+_NUMBERED = compiled(r"[a-z]+\d[a-z]+|[A-Za-z]+[\-_.]\d+|[a-z]+[\-_.][A-Z][a-z]+\d?")
 _HEX = compiled(r"[0-9a-fA-F]+")
+_PIECE = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+"""Letters of one case, or digits: in what people write they are long."""
 _RUN = compiled(r"[A-Za-z]{8,}")
 
 
@@ -81,7 +84,11 @@ def look(value: bytes) -> Look:
         return Look.EVIDENT
     if digits and signs and letters > 2 and len(value) >= 8:
         return Look.EVIDENT if is_both_cases and (digits > 1 or signs > 1) else Look.COINED
-    if (is_coined(value) and not _NUMBERED.is_all_of(value)) or (len(value) >= 12 and _is_senseless(value)):
+    if digits > 1 and is_both_cases and len(_PIECE.findall(value[:64])) > 0.6 * min(len(value), 64):
+        return Look.COINED
+    if is_coined(value) and not _NUMBERED.is_all_of(value):
+        return Look.COINED
+    if len(value) >= (12 if is_both_cases or digits else 16) and _is_senseless(value):
         return Look.COINED
     return Look.POSSIBLE if digits or signs or _is_senseless(value) else Look.NOTHING
 

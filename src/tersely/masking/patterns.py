@@ -449,7 +449,7 @@ def _login_rule(name: _ParsedName) -> Name | None:
         return Name("otp", Demand.ANY)
     if name.last == "salt" and name.before in ("auth", "in", "nonce", "secret", "secure", "session"):
         return Name("key", Demand.LIKELY)
-    if name.last == "salt" and (name.before in _PASSWORD or name.before in _SHORT_PASSWORD):
+    if name.last == "salt" and name.before:
         return Name("key", Demand.RANDOM)
     if name.last in ("seed", "pepper"):
         is_named = name.before in _JOINED["seed"] or (name.last == "pepper" and bool(name.before))
@@ -566,6 +566,7 @@ _WORDY = compiled(_WORDY_FORM)
 _NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"
 _NAME_LIKE = compiled(_NAME_FORM)
 _IDENTIFIER = compiled(r"[A-Za-z_]\w*")
+_LETTERS_ONLY = compiled(r"[A-Za-z_]+")
 _UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _UUID = compiled(_UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
@@ -759,11 +760,18 @@ def _meets(value: bytes, demand: Demand, *, quoted: bool, kind: str) -> bool:
         return (value.isdigit() and 3 <= size <= 12) or is_random(value) or _ONE_TIME_CODE.is_all_of(value)
     if not quoted and is_code(value):
         return False
-    if not quoted and is_identifier(value) and (value[:1] == b"_" or (b"_" in value and name_of_secret(value))):
-        return False  # A variable, or the name of another secret.
+    if not quoted and value[:1] == b"_" and is_identifier(value):
+        return False
+    if not quoted and _names_secret(value):
+        return False
     if demand is Demand.ANY:
         return size >= 4 and not (size < 6 and value.isdigit() and not quoted)
     return _is_likely_secret(value, quoted=quoted, kind=kind)
+
+
+def _names_secret(value: bytes) -> bool:
+    """Whether a value is the name of another secret: `--secret dbPass`."""
+    return _LETTERS_ONLY.is_all_of(value) and is_compound(value) and name_of_secret(value) is not None
 
 
 def is_compound(name: bytes) -> bool:

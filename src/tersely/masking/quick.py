@@ -54,6 +54,7 @@ _SIGNS = ("@", "://", "\\", "&#", "r_", "jdbc")
 _OPTIONS = tuple(f" -{letter}" for letter in "pPawWuNbBSUAXckK")
 _HARMLESS = ("passed ", "passed,", "passed\n", "passing\n", "tests pass\n")
 _BESIDE_ASCII = frozenset("│├└┌┐┘┤┬┴┼─━═║╔╗╚╝✓✗✔✘•·…–—’‘“”→←↑↓×±°§©")
+_PASSWORD_SIGNS = "!#$^*"
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 _IN_RUNS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+=-:%~")
 _LONGEST_PART = 15
@@ -74,7 +75,16 @@ def is_plain(text: str) -> bool:
         return False
     if any(option in text for option in _OPTIONS):
         return False
+    if not signs.isdisjoint(_PASSWORD_SIGNS) and any(map(_is_coined, lower.split())):
+        return False
     return _has_short_parts(text, signs) and _has_plain_words(lower) and _has_plain_lines(lower)
+
+
+def _is_coined(word: str) -> bool:
+    """Whether a word has a letter, a digit and a sign that only passwords have."""
+    if not any(sign in word for sign in _PASSWORD_SIGNS):
+        return False
+    return any(char.isdigit() for char in word) and any(char.isalpha() for char in word)
 
 
 def _has_short_parts(text: str, signs: set[str]) -> bool:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
 from tersely.masking.assignments import SPACED, assignments, cookies, is_mixed, spaced, worth_masking
-from tersely.masking.evidence import FORM_WORDS, evidence
+from tersely.masking.evidence import FORM_WORDS, by_look, evidence
 from tersely.masking.looks import look
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
@@ -959,6 +959,6 @@ GROUPS: dict[str, tuple[Finder, ...]] = {
     "private_keys": (private_keys,),
     "commands": (commands, credentials),
     "spaced": (spaced,),
-    "prose": (in_sentences, said_first, evidence),
+    "prose": (in_sentences, said_first, evidence, by_look),
 }
 """Finders by the name of their group, in this order. The group `encoded` decodes and searches again."""
