@@ -371,10 +371,10 @@ def speed(sizes: tuple[float, ...], hostile: float, bars: Bars) -> list[str]:
             for one in found
         ]
         good = [one for one in found if not isinstance(one, str)]
-        for one in good:
-            way, least = f"tersely, {one.megabytes:.0f} MB", LEAST_RATE if kind == "mixed" else None
-            bars.add("Speed", kind, way, one.rate, unit="MB/s", least=least)
-            bars.add("Peak of memory", kind, way, one.memory, unit="times the text")
+        for grown in good:
+            way, least = f"tersely, {grown.megabytes:.0f} MB", LEAST_RATE if kind == "mixed" else None
+            bars.add("Speed", kind, way, grown.rate, unit="MB/s", least=least)
+            bars.add("Peak of memory", kind, way, grown.memory, unit="times the text")
         grew = f"{good[0].rate / good[-1].rate:.2f}" if len(good) > 1 else ""
         lines.append(f"   {kind:<27}" + "".join(cells) + f"{'':>{26 * (len(sizes) - len(found))}}{grew:>10}")
     for kind in growth.HOSTILE:
