@@ -143,6 +143,11 @@ def test_arguments_have_no_intents() -> None:
     assert focus.text == "pods"
 
 
+def test_numbers_among_the_arguments_are_no_terms() -> None:
+    focus = Focus.parse("slow calls" + ARGUMENTS + "for n in range(100): run(n, 0, 2.5, [250]) at 10.0.0.7")
+    assert [term.text for term in focus.terms if term.text[0].isdigit()] == ["10.0.0.7"]
+
+
 @pytest.mark.parametrize(
     ("question", "line", "other"),
     [

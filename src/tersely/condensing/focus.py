@@ -147,6 +147,8 @@ _ANSWERS = re.compile(
 """What the answers are, rather than what they are about: "which *commits* touched it", "*changes* to it"."""
 _ANSWERS_WEIGHT = 0.5
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
+_BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?[)\]}]*")
+"""A number as a value of an argument, `range(100)`: it limits the call and names nothing in its result."""
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Word boundaries inside `HighLatency` or `OOMKilled`."""
@@ -449,7 +451,7 @@ def _add_arguments(terms: _TermList, values: str) -> None:
     """Add the values of a call's arguments as weak terms, whole or not at all."""
     for match in list(_WORD.finditer(values))[:20]:
         word = match.group().rstrip(".:/'")
-        if len(word) > 2 and not word.isdigit() and word.lower() not in STOP:
+        if len(word) > 2 and not _BARE_NUMBER.fullmatch(word) and word.lower() not in STOP:
             terms.add(word, "identifier", _ARGUMENT_WEIGHT)
 
 

@@ -47,7 +47,7 @@ def read_any(text: str, focus: Focus, budget: int, *, kind: str = "") -> Reading
     """
     content = json_tree.one_string(text)
     if content is not None:
-        return wrapped.on_one_line(read_any(content, focus, budget))
+        return wrapped.in_one_string(read_any(content, focus, budget))
     parts = parts_of(text)
     if not parts:
         return Reading("text", [])

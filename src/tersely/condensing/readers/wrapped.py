@@ -35,6 +35,9 @@ SMALL_ENVELOPE = 0.12
 """Share of the budget; a smaller envelope is always shown."""
 SMALL_ENVELOPE_BONUS = 1.5
 
+IN_ONE_STRING = "[in one string of JSON:]"
+"""Title of a text that makes up the whole document, so that no path leads to it."""
+
 _PLAIN = frozenset(("text", "prose", "page"))
 
 
@@ -64,9 +67,11 @@ def _envelope(tree: Tree, kind: str, focus: Focus, budget: int) -> Reading:
     return reading
 
 
-def on_one_line(reading: Reading) -> Reading:
-    """Map all lines of a reading to the first line of the source."""
-    return moved(reading, lambda number: 1)
+def in_one_string(reading: Reading) -> Reading:
+    """Return the reading of a text that is one string of JSON, as a text inside: its lines are none of the source."""
+    moved(reading, lambda number: 1)
+    put_title(reading, IN_ONE_STRING, 1)
+    return merge([reading], "json")
 
 
 @dataclass(frozen=True)
