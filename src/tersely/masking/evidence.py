@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from tersely.masking.looks import SIGNS, Look, is_long_hex, look
 from tersely.masking.patterns import (
     DIGITS,
-    NAME_BYTES,
     Demand,
     Name,
     compiled,
@@ -41,7 +40,7 @@ _WORD = compiled(
 )
 """Letters with a digit or a sign, three joined words, or many letters: nothing else has a look."""
 _CUE = compiled(
-    r"(?:pass|pwd|pswd|pword|secret|cred|psk|\bpw\b|community|log[io]n|auth|key|tok|\bA[KS]IA[A-Z0-9]{16}\b)[\w.\-]*",
+    r"[\w.\-]*(?:pass|pwd|pswd|pword|secret|cred|psk|\bpw\b|community|log[io]n|auth|key|tok|\bA[KS]IA[A-Z0-9]{16}\b)[\w.\-]*",
     ignore_case=True,
 )
 _LONG = compiled(r"[A-Za-z0-9+/_=.\-]{20,}")
@@ -57,7 +56,7 @@ _ADDRESS = (
 _FILLERS = compiled(
     r"""["'`*)\]]{0,4}(?:[ \t:=>|*"'`(\[{#@]|->|:=|\xe2\x80[\x93\x94]|\xe2\x86\x92"""
     rf"""|(?:{FORM_WORDS}|{_OBJECT}|{_ADDRESS}|is|was|now|to|set|set-key|reset|new|the|value|default|string|str|const"""
-    r"""|with|by|using|as|N|static|literal|code)(?:[ \t:=>"'`]+|$))*""",
+    r"""|with|by|using|as|N|static|literal|code|-[a-z]\w*)(?:[ \t:=>"'`]+|$))*""",
     ignore_case=True,
 )
 """Nothing but what may stand between a name and its value."""
@@ -126,17 +125,16 @@ _Cue = tuple[int, int, Name]
 def _cues(text: bytes, start: int, end: int) -> Iterator[_Cue]:
     """The names of secrets in a line."""
     for ((first, last),) in _CUE.every(text, start, end):
-        lead = 0
-        if text[first - 1 : first] not in _OPENERS:
-            before = text[max(0, first - 64) : first]
-            lead = len(before) - len(before.rstrip(NAME_BYTES))
-        word = text[first - lead : min(last, first + 64)]
-        name = _plain_name(word)
-        if name is None and last - first < 21 and _SHORT_NAME.is_all_of(word):
+        name = _name(text[first : min(last, first + 128)])
+        if name is None:
+            continue
+        if name is _DOUBTFUL:
             # The keys of JSON objects are so many that the words in front of them are not looked at.
             is_field = text[last : last + 2] == b'":'
-            name = _UNNAMED if is_field else _named_by_context(word, text[max(0, first - 64) : first])
-        if name is not None and not (text[last : last + 1] == b"(" and word.lower().startswith(_READING)):
+            name = _UNNAMED if is_field else _named_by_context(text[first:last], text[max(0, first - 64) : first])
+            if name is None:
+                continue
+        if text[last : last + 1] != b"(" or not text[first:last].lower().startswith(_READING):
             yield first, last, name
 
 
@@ -153,7 +151,6 @@ _READING = (
     b"require",
     b"has",
 )
-_OPENERS = frozenset((b'"', b"'", b" ", b"\t", b"\n", b"(", b"<", b""))
 
 
 def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iterator[SecretSpan]:
@@ -167,6 +164,8 @@ def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iter
             place = place[0] + (text[place[0]] in b":="), place[1]
             if cues[number][1] >= place[0]:
                 continue  # Another part of the name's word.
+        if text[place[0] - 1] == 0x5C and text[place[0]] in b"nrt":
+            place = place[0] + 1, place[1]  # An escaped line break.
         start, stop = _value(text, *place)
         if stop - start < 6 or start in near.found:
             continue
@@ -177,9 +176,14 @@ def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iter
         is_pair = start > place[0] and text[start - 1] != 0x3D
         if is_pair and text[start - 1] == 0x2F and cues[number][2].kind != "credential":
             continue  # A path.
-        gap = text[cues[number][1] : place[0] if is_pair else start]
-        if len(gap) <= _REACH and _is_meant(value, seems, gap, cues[number][2], pair=is_pair):
-            yield SecretSpan(start, stop, cues[number][2].kind)
+        # The nearest name, and if it says little (`key`) the one in front of it.
+        for _, cue_end, name in reversed(cues[max(0, number - 1) : number + 1]):
+            gap = text[cue_end : place[0] if is_pair else start]
+            if len(gap) <= _REACH and _is_meant(value, seems, gap, name, pair=is_pair):
+                yield SecretSpan(start, stop, name.kind)
+                break
+            if name is not _UNNAMED:
+                break
     if first[2].kind in _PEOPLE or first[2] is _LOGIN:
         for (place,) in _SIGNED.every(text, line_start(text, first[0], _REACH), first[0]):
             start, stop = _value(text, *place)
@@ -232,11 +236,15 @@ _SHORT_NAME = compiled(
 )
 
 
+_DOUBTFUL = Name("", Demand.KEY)
+"""A short name that the words in front of it decide."""
+
+
 @remembered
-def _plain_name(word: bytes) -> Name | None:
+def _name(word: bytes) -> Name | None:
     found = name_of_secret(word)
     if found is None or found.in_query_only:
-        return None
+        return _DOUBTFUL if len(word) < 24 and _SHORT_NAME.is_all_of(word) else None
     return _LOGIN if found.kind == "credential" and b"cred" not in word.lower() else found
 
 
@@ -265,7 +273,7 @@ def _demanded(gap: bytes, name: Name, *, pair: bool) -> tuple[int, bool]:
             return Look.COINED, True
     is_about = any(word in _ABOUT for word in words) or _OTHER_LABEL.search(gap) is not None
     if not is_about and name is not _UNNAMED and name is not _LOGIN and _ANNOUNCES.is_all_of(gap):
-        return (Look.POSSIBLE if is_chosen else Look.COINED), True
+        return (Look.POSSIBLE if is_chosen or name.kind in _PEOPLE else Look.COINED), True
     return (Look.COINED if is_chosen and not is_about else Look.EVIDENT + is_about), False
 
 
