@@ -329,7 +329,7 @@ def by_look(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             clock.check()
         start, end = next(place for place in (signed, run, literal) if place[0] >= 0)
         value = text[start:end]
-        if _is_torn(text, start) or (run[0] >= 0 and _RUN_OF_ID.is_all_of(value)):
+        if (literal[0] < 0 and _is_torn(text, start)) or (run[0] >= 0 and _RUN_OF_ID.is_all_of(value)):
             continue
         if text[max(0, start - 1) : start] in (b"", b"\n") and text[end : end + 1] not in (b"", b"\r", b"\n"):
             continue  # A mark that begins a line is not a word of it to a reader of YAML.
