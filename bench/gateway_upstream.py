@@ -4,11 +4,12 @@ python -m bench.gateway_upstream [--stdio]
 """
 
 import json
-import socket
 import sys
 
 import uvicorn
 from fastmcp import Context, FastMCP
+
+from conformance.processes import local_listener
 
 server = FastMCP("bench")
 
@@ -39,7 +40,7 @@ def main() -> int:
     if "--stdio" in sys.argv:
         server.run("stdio", show_banner=False)
         return 0
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = local_listener()
     sys.stderr.write(
         json.dumps({"event": "listening", "address": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}) + "\n"
     )

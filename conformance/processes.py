@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,15 @@ def own_environment(data: str) -> dict[str, str]:
         **{name: value for name, value in os.environ.items() if not name.startswith(SETTINGS)},
         "TERSELY_DATA_DIR": data,
     }
+
+
+def local_listener(port: int = 0) -> socket.socket:
+    """A listening socket with the options that uvicorn's own have: answers are not held back by Nagle's algorithm."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    listener.listen(2048)
+    return listener
 
 
 @contextmanager

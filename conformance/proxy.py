@@ -7,12 +7,13 @@ All its features are enabled, so that the comparison is fair.
 
 import argparse
 import json
-import socket
 import sys
 
 import uvicorn
 from fastmcp.server import create_proxy
 from fastmcp.server.event_store import EventStore
+
+from conformance.processes import local_listener
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     parser.add_argument("upstream")
     parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
-    listener = socket.create_server(("127.0.0.1", options.port))
+    listener = local_listener(options.port)
     address = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     app = create_proxy(options.upstream).http_app(
         path="/mcp",

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -179,3 +180,19 @@ async def test_signals_arrive_also_where_the_event_loop_takes_no_handlers() -> N
         os.kill(os.getpid(), signal.SIGINT)
         assert await anext(signals) == signal.SIGINT
     assert signal.getsignal(signal.SIGINT) is before
+
+
+async def test_a_small_answer_leaves_at_once_and_in_one_piece() -> None:
+    async with served(application([])) as address:
+        where = httpx2.URL(address)
+        async with await anyio.connect_tcp(where.host, where.port or 0) as client:
+            for _ in range(3):
+                await client.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert (await client.receive()).endswith(b'{"scheme":"http"}'), "headers and body come together"
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+async def test_answers_are_not_held_back_by_nagles_algorithm() -> None:
+    """asyncio turns it off on accepted connections, but only if the listener names its protocol."""
+    with listen("127.0.0.1", 0) as listener:
+        assert listener.proto == socket.IPPROTO_TCP

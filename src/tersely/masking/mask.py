@@ -46,6 +46,9 @@ _INERT = b"<"
 """Replaces marks during the search: no value begins with it, and every run ends at it."""
 
 _SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
+_SMALL = 4_096
+"""Characters that are searched in about a millisecond."""
+
 """Time limit: many times what the slowest known text takes."""
 
 _SHORT = 16_384
@@ -134,7 +137,8 @@ class Masker:
 
     def _masked(self, text: str) -> str:
         """Mask repeatedly until nothing is found: a mark can change how the text next to it is read."""
-        clock = MaskingDeadline(_SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6)
+        seconds = _SECONDS + _SECONDS_PER_MEGABYTE * len(text) / 1e6
+        clock = MaskingDeadline(seconds, is_small=len(text) <= _SMALL)
         try:
             for _ in range(_ROUNDS):
                 text, is_done = self._masked_once(text, clock)

@@ -28,20 +28,27 @@ class SecretSpan(NamedTuple):
     quote: bytes = b""
 
 
+_BRIEF = 0.01
+"""Seconds after which the CPU time of a search in a small text is first asked for."""
+
+
 class MaskingDeadline:
     """Ends a search that takes too long. Nothing should; what cannot be masked in time is not let through unmasked.
 
     Counts the CPU time of the calling thread: a busy machine must not cost a result. Behind it is a wall-clock limit
     that only a thread that hardly runs at all reaches.
+
+    Args:
+        is_small: The text is so small that its search has ended before the CPU time is asked for, a system call.
     """
 
-    def __init__(self, seconds: float, *, wall_seconds: float | None = None) -> None:
+    def __init__(self, seconds: float, *, wall_seconds: float | None = None, is_small: bool = False) -> None:
         self._seconds = seconds
         self._wall_seconds = _PATIENCE * seconds if wall_seconds is None else wall_seconds
-        self._end = time.thread_time() + seconds
-        began = time.monotonic()
-        self._harmless_until = began + seconds
-        self._wall_end = began + self._wall_seconds
+        self._end = None if is_small else time.thread_time() + seconds
+        self._began = time.monotonic()
+        self._harmless_until = self._began + (_BRIEF if is_small else seconds)
+        self._wall_end = self._began + self._wall_seconds
         self.memo: object = None
         """What finders of the same text share."""
 
@@ -49,6 +56,8 @@ class MaskingDeadline:
         # A thread cannot use more CPU time than passes, and asking for it is a system call.
         if (now := time.monotonic()) < min(self._harmless_until, self._wall_end):
             return
+        if self._end is None:
+            self._end = time.thread_time() - min(now - self._began, _BRIEF) + self._seconds
         if time.thread_time() > self._end:
             raise MaskingFailed(f"Masking took more than {self._seconds:g} s of CPU time; the text was dropped.")
         if now > self._wall_end:

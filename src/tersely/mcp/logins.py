@@ -89,6 +89,7 @@ class LoginStore:
     def __init__(self, folder: Path, storage: LoginStorage = "auto") -> None:
         self._folder = folder
         self._storage = storage
+        self._files: dict[str, Path] = {}
 
     def version(self, url: str) -> int:
         """Changes whenever the login changes; 0 if there is none."""
@@ -170,7 +171,9 @@ class LoginStore:
             yield
 
     def _file(self, url: str) -> Path:
-        return self._folder / f"{hashlib.sha256(canonical(url).encode()).hexdigest()[:32]}.json"
+        if url not in self._files:  # asked for with every request; few addresses are configured
+            self._files[url] = self._folder / f"{hashlib.sha256(canonical(url).encode()).hexdigest()[:32]}.json"
+        return self._files[url]
 
     def _write(self, url: str, text: str) -> None:
         path = self._file(url)

@@ -64,8 +64,13 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
         # What only repeats the content is masked once; the data of a picture is not masked at all.
         known = dict(zip(content.texts, texts, strict=True)) | {one.data: one.data for one in content.attachments}
         known.pop("", None)
-        value, hidden = clean_json(_without_known(content.structured, known))
-        structured = _as_json(demote_json(value), masker)
+        rest = _without_known(content.structured, known)
+        if known and rest == _ONLY_KNOWN:
+            # What most tools return: the text again, under the name that the protocol's libraries give it.
+            structured = assume_masked(_ONLY_KNOWN_JSON)
+        else:
+            value, hidden = clean_json(rest)
+            structured = _as_json(demote_json(value), masker)
         if known:
             value = _with_known(json.loads(structured), content.structured, known)
             structured = assume_masked(json.dumps(value, ensure_ascii=False))
@@ -77,6 +82,10 @@ def admit(content: Content, masker: Masker | None) -> Admitted:
         is_error=content.is_error,
         is_mirrored=content.is_mirrored,
     )
+
+
+_ONLY_KNOWN = {"result": ""}
+_ONLY_KNOWN_JSON = json.dumps(_ONLY_KNOWN)
 
 
 def _without_known(value: Any, known: Mapping[str, str]) -> Any:

@@ -9,9 +9,11 @@ because the SDK's version has a fixed size limit and loses requests.
 
 import codecs
 import json
+import math
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from http import HTTPStatus
 from typing import Any
@@ -19,10 +21,13 @@ from urllib.parse import urljoin, urlsplit
 
 import anyio
 import anyio.streams.memory
+import httpcore2
 import httpx2
 import mcp_types as types
-from mcp.client.streamable_http import streamable_http_client
-from mcp.shared.message import SessionMessage
+from mcp.client.streamable_http import RequestContext, StreamableHTTPTransport
+from mcp.shared._context_streams import ContextSendStream, create_context_streams
+from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from tersely.errors import ConfigError, ToolUnavailable
 from tersely.mcp.connect.tokens import RefreshFailed, StoredLogin, login_needed
@@ -30,9 +35,11 @@ from tersely.mcp.connect.wire import (
     SPOOLED,
     EventLines,
     HalfCharacters,
+    Hear,
     Inbound,
     Line,
     MakeSpool,
+    Reached,
     Spool,
     TransportProblem,
     answered,
@@ -52,6 +59,8 @@ _NEVER_LEFT = (
 )
 _TIMEOUTS = httpx2.Timeout(connect=10, read=None, write=60, pool=10)
 """No read timeout: a tool may send nothing while it works, and each call has its own time limit."""
+
+_EXTENSIONS = {"timeout": _TIMEOUTS.as_dict()}
 
 _END_SECONDS = 0.2
 """How long the end of a stream is waited for, after its response was delivered."""
@@ -93,6 +102,46 @@ class _Refused(httpx2.StreamError):
         super().__init__(problem.in_text())
 
 
+class _JoinedStream(httpcore2.AsyncNetworkStream):
+    """A connection that writes a request at once, when its response is read: each write wakes the server."""
+
+    def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
+        self._inner = inner
+        self._held: list[bytes] = []
+        self._size = 0
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._held.append(buffer)
+        self._size += len(buffer)
+        if self._size > _OVERHEAD:
+            await self._flush(timeout)
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        await self._flush(_TIMEOUTS.write)
+        return await self._inner.read(max_bytes, timeout)
+
+    async def _flush(self, timeout: float | None) -> None:
+        if self._held:
+            held, self._held, self._size = b"".join(self._held), [], 0
+            await self._inner.write(held, timeout)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore2.AsyncNetworkStream:
+        return _JoinedStream(await self._inner.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._inner.get_extra_info(info)
+
+
+class _JoinedWrites(httpcore2.AnyIOBackend):
+    async def connect_tcp(self, *where: Any, **how: Any) -> httpcore2.AsyncNetworkStream:
+        return _JoinedStream(await super().connect_tcp(*where, **how))
+
+
 class UpstreamHTTPClient(httpx2.AsyncClient):
     """An HTTP client that limits response bodies and returns failures as error responses instead of raising.
 
@@ -115,6 +164,9 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         super().__init__(
             headers=headers, timeout=_TIMEOUTS, limits=_LIMITS, verify=_context(options), follow_redirects=False
         )
+        # Not on the way through a proxy, which has a transport of its own.
+        self._transport._pool._network_backend = _JoinedWrites()  # type: ignore[attr-defined]
+        self._own_headers = dict(self.headers)
         self._limit = limit
         self._spool = spool
         self._url = options.url or ""
@@ -122,8 +174,19 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
         self.on_detached: dict[types.RequestId, Callable[[], None]] = {}
         """Called when the stream of the response to a request ends without the response."""
 
+        self.finish_later: Callable[[Callable[[], Coroutine[Any, Any, None]]], object] | None = None
+        """Starts what nobody waits for: reading the end of a stream."""
+
         self.session: dict[str, str] = {}
         """Session headers of the older protocol, once the server has assigned a session."""
+
+    def build_request(self, method: str, url: httpx2.URL | str, **parts: Any) -> httpx2.Request:
+        """As the library's; a message to the server needs none of its merging of addresses, headers and cookies."""
+        if method != "POST" or not isinstance(url, httpx2.URL) or set(parts) != {"json", "headers"}:
+            return super().build_request(method, url, **parts)
+        content = json.dumps(parts["json"], ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+        headers = {**self._own_headers, **{name.lower(): value for name, value in parts["headers"].items()}}
+        return httpx2.Request(method, url, headers=headers, content=content, extensions=_EXTENSIONS)
 
     async def send(self, request: httpx2.Request, **how: Any) -> httpx2.Response:
         try:
@@ -146,7 +209,7 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
             # An event stream is endless, so its total size has no limit; each event is limited where it is read.
             if _is_stream(response):
                 on_end = partial(self._stream_ended, request) if request.method == "POST" else None
-                response.stream = _Events(response.stream, self._limit, self._spool, on_end)
+                response.stream = _Events(response.stream, self._limit, self._spool, on_end, self.finish_later)
             else:
                 response.stream = _Bounded(response.stream, self._limit, self._spool if _is_json(response) else None)
         return response
@@ -262,11 +325,13 @@ class _Events(httpx2.AsyncByteStream):
         limit: int,
         make_spool: MakeSpool | None = None,
         on_end: Callable[[], None] | None = None,
+        finish_later: Callable[[Callable[[], Coroutine[Any, Any, None]]], object] | None = None,
     ) -> None:
         self._body = body
         self._limit = limit
         self._make_spool = make_spool
         self._on_end = on_end
+        self._finish_later = finish_later
         self._chunks: AsyncIterator[bytes] | None = None
         self._has_ended = False
 
@@ -286,18 +351,27 @@ class _Events(httpx2.AsyncByteStream):
             raise _Refused(TransportProblem("broken", _describe(problem))) from None
 
     async def aclose(self) -> None:
-        if self._chunks is not None and self._on_end is not None and not self._has_ended:
-            await self._read_end(self._chunks)
-        await self._body.aclose()
+        is_open = self._chunks is not None and self._on_end is not None and not self._has_ended
+        # To a server of the newer protocol, a closed stream says that the request is cancelled; it must not wait.
+        if not is_open or anyio.current_effective_deadline() == -math.inf:
+            await self._body.aclose()
+        elif self._finish_later is not None:
+            self._finish_later(self._read_end)
+        else:
+            await self._read_end()
 
-    async def _read_end(self, chunks: AsyncIterator[bytes]) -> None:
+    async def _read_end(self) -> None:
         """Read the end of the stream, which follows the response: otherwise its connection cannot be used again."""
+        assert self._chunks is not None
         size = 0
-        with anyio.move_on_after(_END_SECONDS), suppress(httpx2.TransportError, httpx2.StreamError):
-            async for chunk in chunks:
-                size += len(chunk)
-                if size > _OVERHEAD:
-                    return
+        try:
+            with anyio.move_on_after(_END_SECONDS), suppress(httpx2.TransportError, httpx2.StreamError):
+                async for chunk in self._chunks:
+                    size += len(chunk)
+                    if size > _OVERHEAD:
+                        return
+        finally:
+            await self._body.aclose()
 
 
 def _is_json(response: httpx2.Response) -> bool:
@@ -342,14 +416,104 @@ async def streamable(
 ) -> AsyncIterator[Line]:
     assert options.url
     async with UpstreamHTTPClient(options, limit=limit, logins=logins, spool=spool) as client:
+        # As in the SDK's `streamable_http_client`, which does not hand out its transport.
+        transport = StreamableHTTPTransport(options.url, max_sse_event_size=limit + _OVERHEAD)
+        transport.url = httpx2.URL(options.url)  # type: ignore[assignment]  # parsed once instead of for each request
+        from_server, incoming = create_context_streams[Inbound](0)
+        outgoing, to_server = create_context_streams[SessionMessage](0)
         try:
-            transport = streamable_http_client(
-                options.url, http_client=client, terminate_on_close=False, max_sse_event_size=limit + _OVERHEAD
-            )
-            async with transport as (incoming, outgoing):
-                yield Line(incoming, outgoing, on_detached=client.on_detached)
+            async with from_server, incoming, outgoing, to_server, anyio.create_task_group() as tasks:
+
+                def listen() -> None:
+                    tasks.start_soon(transport.handle_get_stream, client, from_server)
+
+                client.finish_later = tasks.start_soon
+                tasks.start_soon(transport.post_writer, client, to_server, from_server, outgoing, listen, tasks)
+                posts = DirectPosts(transport, client, from_server)
+                try:
+                    yield Line(incoming, outgoing, on_detached=client.on_detached, post=posts)
+                finally:
+                    await posts.close()
+                    client.finish_later = None
+                    tasks.cancel_scope.cancel()
         finally:
             await _delete_session(client, options.url)
+
+
+@dataclass
+class _Reply:
+    """What arrives on the response to one request; takes the place of the stream that the SDK writes to."""
+
+    to_session: ContextSendStream[Inbound]
+    hear: Hear
+    response: types.JSONRPCResponse | types.JSONRPCError | None = None
+    has_passed_on: bool = False
+
+    async def send(self, item: Inbound) -> None:
+        if isinstance(item, SessionMessage):
+            if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
+                self.response = item.message
+                return
+            if await self.hear(item.message):
+                return
+        self.has_passed_on = True
+        await self.to_session.send(item)
+
+
+class DirectPosts:
+    """Sends requests in the task of their caller; a `Post`.
+
+    For each request, the SDK would start several tasks and pass the messages through four streams, which takes longer
+    than the rest of a call. Sending and reading are the SDK's; what a server sends besides the response goes to the
+    session as usual, and before the response.
+    """
+
+    def __init__(
+        self, transport: StreamableHTTPTransport, client: httpx2.AsyncClient, to_session: ContextSendStream[Inbound]
+    ) -> None:
+        self._transport = transport
+        self._client = client
+        self._to_session = to_session
+        self._open: set[anyio.CancelScope] = set()
+        self._is_idle = anyio.Event()
+
+    async def __call__(
+        self, request: types.JSONRPCRequest, headers: Mapping[str, str], hear: Hear
+    ) -> types.JSONRPCResponse | types.JSONRPCError:
+        reply = _Reply(self._to_session, hear)
+        context = RequestContext(
+            client=self._client,
+            session_id=self._transport.session_id,
+            session_message=SessionMessage(request),
+            metadata=ClientMessageMetadata(headers=dict(headers)),
+            read_stream_writer=reply,  # type: ignore[arg-type]
+        )
+        scope = anyio.CancelScope()
+        self._open.add(scope)
+        try:
+            with scope, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await self._transport._handle_post_request(context)
+                if reply.has_passed_on:
+                    # The session handles messages in tasks of their own, begun in this order.
+                    end = Reached()
+                    await self._to_session.send(end)
+                    await end.is_reached.wait()
+        finally:
+            self._open.discard(scope)
+            if not self._open:
+                self._is_idle.set()
+        if reply.response is None or scope.cancelled_caught:
+            raise MCPError(code=types.CONNECTION_CLOSED, message="Connection closed")
+        return reply.response
+
+    async def close(self) -> None:
+        """End the requests that are still open, before their connections are closed."""
+        if self._open:
+            self._is_idle = anyio.Event()
+            for scope in self._open:
+                scope.cancel()
+            with anyio.move_on_after(1, shield=True):
+                await self._is_idle.wait()
 
 
 async def _delete_session(client: UpstreamHTTPClient, url: str) -> None:

@@ -26,6 +26,7 @@ from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import MCP_NAME_HEADER, encode_header_value
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
@@ -34,7 +35,7 @@ from pydantic import TypeAdapter, ValidationError
 from tersely.errors import ResultMalformed, ResultTooLarge, ToolError, ToolRejected, ToolUnavailable
 from tersely.mcp.connect import http, stdio
 from tersely.mcp.connect.spool import MessageSpool, SpooledAnswer
-from tersely.mcp.connect.wire import SPOOLED, Inbox, Line, TransportProblem
+from tersely.mcp.connect.wire import SPOOLED, Inbox, Line, Post, Reached, TransportProblem
 from tersely.mcp.logins import LoginStore
 from tersely.mcp.raw import OnProgress, Tool, is_too_deep, read_tool
 from tersely.mcp.servers import Server
@@ -47,6 +48,9 @@ OnRequestFromServer = Callable[[str, dict[str, Any]], Awaitable[dict[str, Any]]]
 
 MOST_PAGES = 100
 MOST_TOOLS = 2_000
+
+_CANCEL_SECONDS = 5.0
+"""How long the message that a request is cancelled may take."""
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 _OLDER_SERVER_STATUSES = frozenset((400, 404, 405, 406, 415, 501))
@@ -247,16 +251,15 @@ class UpstreamSession:
             ResultTooLarge: The response was over the limit.
             ResultMalformed: The response could not be parsed.
         """
-        kind = (
-            _TaskRequest
-            if method.startswith("tasks/") and isinstance((params or {}).get("taskId"), str)
-            else _AnyRequest
-        )
-        request = kind(method=method, params=dict(params) if params is not None else None)
         exchange = _Exchange(next(self._ids), meta=(params or {}).get("_meta") or {})
         if on_detached is not None:
             self._line.on_detached[exchange.id] = on_detached
         with self._tracked(exchange):
+            if self._line.post is not None:
+                await self._post(self._line.post, method, params, exchange, on_progress)
+                return SpooledAnswer.of(exchange.answer) or exchange.answer
+            kind = _TaskRequest if _named_task(method, params) else _AnyRequest
+            request = kind(method=method, params=dict(params) if params is not None else None)
             if on_progress is None:
                 await self._send(request, exchange, None)
             else:
@@ -272,6 +275,62 @@ class UpstreamSession:
             return
         except MCPError as problem:
             raise self._explained(problem, exchange) from None
+
+    async def _post(
+        self,
+        post: Post,
+        method: str,
+        params: Mapping[str, Any] | None,
+        exchange: _Exchange,
+        on_progress: OnProgress | None,
+    ) -> None:
+        """As `_send`, but in this task and past the SDK's models."""
+        data: dict[str, Any] = {"method": method}
+        if params is not None:
+            data["params"] = {**params, "_meta": dict(exchange.meta)}
+        options: CallOptions = {}
+        self._client._stamp(data, options)
+        headers = options.get("headers") or {}
+        if task := _named_task(method, params):
+            headers.setdefault(MCP_NAME_HEADER, encode_header_value(task))
+        passed = data.get("params") or {}
+        meta = {**(passed.pop("_meta", None) or {}), **exchange.meta}
+        if on_progress is not None:
+            meta["progressToken"] = exchange.id
+        if meta:
+            passed["_meta"] = meta
+        if passed:
+            request = types.JSONRPCRequest(jsonrpc="2.0", id=exchange.id, method=method, params=passed)
+        else:
+            request = types.JSONRPCRequest(jsonrpc="2.0", id=exchange.id, method=method)
+
+        async def hear(message: types.JSONRPCMessage) -> bool:
+            # Reported here, so that no progress arrives after the answer.
+            nonlocal on_progress
+            if on_progress is None or (step := _progress(message, exchange.id)) is None:
+                return False
+            if self._inbox.admits(message):
+                try:
+                    await on_progress(*step)
+                except Exception:  # noqa: BLE001
+                    # An error in the callback must not end the call.
+                    on_progress = None
+            return True
+
+        try:
+            answer = await post(request, headers, hear)
+        except anyio.get_cancelled_exc_class():
+            if not self.is_modern:
+                with anyio.move_on_after(_CANCEL_SECONDS, shield=True):
+                    what = types.CancelledNotificationParams(request_id=exchange.id, reason="caller cancelled")
+                    await self._client.send_notification(types.CancelledNotification(params=what))
+            raise
+        except MCPError as problem:
+            raise self._explained(problem, exchange) from None
+        self._inbox.admits(answer)
+        if isinstance(answer, types.JSONRPCError):
+            raise self._explained(MCPError.from_jsonrpc_error(answer), exchange)
+        exchange.answer = answer.result
 
     @contextlib.contextmanager
     def _tracked(self, exchange: _Exchange) -> Iterator[None]:
@@ -441,6 +500,27 @@ class UpstreamSession:
                     await self.request("resources/unsubscribe", {"uri": uri})
 
 
+def _named_task(method: str, params: Mapping[str, Any] | None) -> str:
+    """The task that a request is about; empty if it is about none."""
+    task = (params or {}).get("taskId") if method.startswith("tasks/") else None
+    return task if isinstance(task, str) else ""
+
+
+def _progress(message: types.JSONRPCMessage, request: int) -> tuple[float, float | None, str | None] | None:
+    """The progress of a request that a message reports, if it does."""
+    if not isinstance(message, types.JSONRPCNotification) or message.method != "notifications/progress":
+        return None
+    said = message.params or {}
+    token, progress, total, text = (said.get(name) for name in ("progressToken", "progress", "total", "message"))
+    if str(token) != str(request) or isinstance(progress, bool) or not isinstance(progress, int | float):
+        return None
+    return (
+        float(progress),
+        float(total) if isinstance(total, int | float) else None,
+        text if isinstance(text, str) else None,
+    )
+
+
 def _only_valid_tools(answer: dict[str, Any]) -> dict[str, Any]:
     listed = answer.get("tools")
     if not isinstance(listed, list):
@@ -505,6 +585,11 @@ async def _with_progress(on_progress: OnProgress, work: Callable[[ProgressFnT], 
         raise failure
 
 
+async def _note_reached(item: Exception) -> None:
+    if isinstance(item, Reached):
+        item.is_reached.set()
+
+
 @asynccontextmanager
 async def opened(
     server: Server,
@@ -536,6 +621,7 @@ async def opened(
         on_line(line)
         inbox = Inbox(line.incoming)
         dispatcher = _Dispatcher(inbox, line.outgoing)
+        dispatcher.on_stream_exception = _note_reached
         dispatcher.on_request_from_server = on_request
         dispatcher.on_task_status = on_message
         client = _ClientSession(

@@ -54,6 +54,8 @@ class StoredLogin:
         Raises:
             RefreshFailed: The token has expired and cannot be refreshed; the problem says what to do.
         """
+        if self._login is None and self._store.version(self._url) == self._version:
+            return ""
         async with self._lock:
             await self._read()
             login = self._login

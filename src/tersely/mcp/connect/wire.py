@@ -9,7 +9,7 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import Context
 from dataclasses import dataclass
 from types import TracebackType
@@ -299,19 +299,18 @@ class Inbox:
             except (anyio.EndOfStream, anyio.ClosedResourceError):
                 self.ended.set()
                 raise
-            self.last_received = time.monotonic()
-            if isinstance(item, SessionMessage) and not self._may_pass(item.message):
-                self.dropped += 1
-                continue
-            return item
+            if not isinstance(item, SessionMessage) or self.admits(item.message):
+                return item
 
-    def _may_pass(self, message: types.JSONRPCMessage) -> bool:
+    def admits(self, message: types.JSONRPCMessage) -> bool:
+        """Note a message that arrived; whether it may pass."""
+        now = self.last_received = time.monotonic()
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return True
-        now = time.monotonic()
         self._allowance = min(float(self.BURST), self._allowance + (now - self._updated_at) * self.PER_SECOND)
         self._updated_at = now
         if self._allowance < 1:
+            self.dropped += 1
             return False
         self._allowance -= 1
         return True
@@ -342,6 +341,21 @@ class Inbox:
         await self.aclose()
 
 
+class Reached(Exception):
+    """An item among a server's messages: when the session gets it, all messages before it were handled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_reached = anyio.Event()
+
+
+Hear = Callable[[types.JSONRPCMessage], Awaitable[bool]]
+"""Gets each message that precedes a response; whether it was meant for the caller, and not for the session."""
+
+Post = Callable[[types.JSONRPCRequest, Mapping[str, str], Hear], Awaitable[types.JSONRPCResponse | types.JSONRPCError]]
+"""Sends a request with these headers and returns its response."""
+
+
 class Line:
     """An open transport to a server: streams of messages in and out, and the transport's knowledge about them."""
 
@@ -350,9 +364,13 @@ class Line:
         incoming: ReadStream[Inbound],
         outgoing: WriteStream[SessionMessage],
         on_detached: dict[types.RequestId, Callable[[], None]] | None = None,
+        post: Post | None = None,
     ) -> None:
         self.incoming = incoming
         self.outgoing = outgoing
+        self.post = post
+        """Where each request is an exchange of its own: sends it in the task of its caller, past the streams."""
+
         self.on_detached = on_detached if on_detached is not None else {}
         """By request: called when the server ends the stream of the response, to be asked for the rest later."""
 

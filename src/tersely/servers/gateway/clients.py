@@ -106,7 +106,8 @@ class ClientRequest:
         self._start_soon(self.flush)
 
     async def flush(self) -> None:
-        if not self._notifications:
+        # One that is being delivered is no longer queued, and the response must not overtake it.
+        if not self._notifications and not self._delivering.locked():
             return
         async with self._delivering:
             while self._notifications:

@@ -66,7 +66,7 @@ from tersely.servers.gateway.known_servers import KnownServers
 from tersely.servers.gateway.parked import ParkedRequest, ParkedRequests
 from tersely.servers.gateway.policies import Policies, admit_except, admit_message, admit_question
 from tersely.servers.gateway.results import ResultTranslator
-from tersely.servers.gateway.streams import ResumableStreams
+from tersely.servers.gateway.streams import Departure, ResumableStreams
 from tersely.servers.gateway.tasks import OwnedTasks, created_task
 from tersely.servers.gateway.tool_pins import ToolPins
 from tersely.servers.gateway.upstreams import Pool, Upstreams, list_pages, runs_tasks
@@ -78,7 +78,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 GONE = "tersely.gone"
-"""ASGI scope key of the event that is set when the client disconnects."""
+"""ASGI scope key of the `Departure` of the client."""
 
 LIST_SECONDS = 3.5
 """How long a listing waits for servers that were never seen before. Common clients give up after 5 seconds."""
@@ -172,6 +172,7 @@ class Gateway:
         self._only_client: ConnectedClient | None = None
         """The client on standard input and output, if that is served."""
 
+        self._cleaned_identity: tuple[object, dict[str, Any]] = (None, {})
         self._watches: dict[tuple[Connection, str], tuple[int, anyio.CancelScope]] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._handlers: dict[str, Handler] = {
@@ -320,33 +321,30 @@ class Gateway:
         The transport of the newer protocol cancels by itself.
         """
         http = request.context.request
-        gone: anyio.Event | None = None if request.is_modern or http is None else http.scope.get(GONE)
+        gone: Departure | None = None if request.is_modern or http is None else http.scope.get(GONE)
         if gone is None:
             return await self._answered(request, handler)
-        answer: Answer | None = None
-        failure: MCPError | None = None
-        async with anyio.create_task_group() as tasks:
+        work, watching = anyio.CancelScope(), anyio.CancelScope()
 
-            async def watch() -> None:
-                left: anyio.Event | None = gone
+        async def watch() -> None:
+            left: Departure | None = gone
+            with watching:
                 while left is not None:
                     await left.wait()
                     left = await self._returned(request)
-                tasks.cancel_scope.cancel()
+                work.cancel()
 
-            tasks.start_soon(watch)
-            try:
-                answer = await self._answered(request, handler)
-            except MCPError as problem:
-                failure = problem  # raised outside the task group, which would wrap it
-            tasks.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
-        if answer is None:
-            raise MCPError(types.CONNECTION_CLOSED, "The client has disconnected.")
-        return answer
+        # The task that waits for its return begins when the client has left; few do.
+        gone.call(lambda: self._start_soon(watch))
+        try:
+            with work:
+                return await self._answered(request, handler)
+        finally:
+            gone.call(None)
+            watching.cancel()
+        raise MCPError(types.CONNECTION_CLOSED, "The client has disconnected.")
 
-    async def _returned(self, request: ClientRequest) -> anyio.Event | None:
+    async def _returned(self, request: ClientRequest) -> Departure | None:
         """Wait for a client that lost its stream; None if it cannot resume it or does not return in time."""
         session, number = connection_of(request.context).session_id, request.context.request_id
         if session is None or request.context.close_sse_stream is None:
@@ -431,8 +429,9 @@ class Gateway:
     def _identity(self, pool: Pool) -> dict[str, Any]:
         """The server's own identity if there is only one; ours otherwise."""
         if pool.only and (info := pool.only.introduction.get("serverInfo")):
-            known: dict[str, Any] = _cleaned(dict(info))
-            return known
+            if self._cleaned_identity[0] is not info:
+                self._cleaned_identity = (info, _cleaned(dict(info)))
+            return self._cleaned_identity[1]
         return self.protocol.server_info_stamp
 
     def _introduction(self, pool: Pool) -> dict[str, Any]:
@@ -491,7 +490,8 @@ class Gateway:
             ToolError: The server did not answer, or rejected the request.
         """
         # What is sent depends on the protocol that the server turns out to support.
-        await connection.tried.wait()
+        if not connection.tried.is_set():
+            await connection.tried.wait()
         if request.is_modern and connection.protocol not in MODERN_PROTOCOL_VERSIONS:
             return await self._ask_older(request, connection, params, method=method, what=what, harmless=harmless)
         passed: dict[str, Any] = {**params, "_meta": self._meta(request, connection)}

@@ -13,8 +13,10 @@ Does not know connections or clients; `protocol` hands in the answers.
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import mcp_types as types
 
 from tersely.masking.masked import Masked
 from tersely.mcp.raw import ContentPart, RawResult, read_result
@@ -44,6 +46,8 @@ class ResultTranslator:
 
     policies: Policies
     load: "Callable[[], Awaitable[LargeResults]]"
+    _introductions: dict[str, tuple[Any, Any, Any]] = field(default_factory=dict)
+    """By server: what its last result said about the server, the masker, and what that became."""
 
     # Tools
 
@@ -89,7 +93,7 @@ class ResultTranslator:
         """The result with its text cleaned and masked, but not condensed."""
         texts = iter(admitted.texts)
         shown = {
-            key: value if key in _HANDLED_ELSEWHERE else admit_value(value, policy.result_masker)
+            key: value if key in _HANDLED_ELSEWHERE else self._beside(key, value, policy, call)
             for key, value in raw.items()
         }
         if "content" in raw or result.parts:
@@ -107,6 +111,20 @@ class ResultTranslator:
         elif admitted.texts and not any(admitted.texts) and all(part.kind == "text" for part in result.parts):
             shown["content"] = [{"type": "text", "text": "[The tool returned nothing that a reader could see.]"}]
         return shown
+
+    def _beside(self, key: str, value: Any, policy: Policy, call: UpstreamCall) -> Any:
+        """A value beside the content, cleaned and masked."""
+        if key != "_meta" or not isinstance(value, dict) or [*value] != [types.SERVER_INFO_META_KEY]:
+            return admit_value(value, policy.result_masker)
+        # Servers of the newer protocol say who they are with every result.
+        known = self._introductions.get(call.server.name)
+        if known is None or known[0] != value or known[1] is not policy.result_masker:
+            known = self._introductions[call.server.name] = (
+                value,
+                policy.result_masker,
+                admit_value(value, policy.result_masker),
+            )
+        return known[2]
 
     async def _part(
         self, number: int, part: ContentPart, text: Masked | None, policy: Policy, call: UpstreamCall

@@ -7,7 +7,6 @@ one is configured, and bodies are bounded. Listening is `tersely.http.listen`'s.
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-import anyio
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.server.transport_security import TransportSecuritySettings
@@ -25,7 +24,7 @@ from tersely.http.metrics import CONTENT_TYPE
 from tersely.servers.bearer_tokens import BearerTokens
 from tersely.servers.gateway.counting import format_gateway_metrics
 from tersely.servers.gateway.protocol import GONE, Gateway
-from tersely.servers.gateway.streams import ResumableSessions, connection_gone
+from tersely.servers.gateway.streams import Departure, ResumableSessions, connection_gone
 from tersely.settings.model import Settings
 
 MAX_SESSIONS = 1_000
@@ -119,13 +118,13 @@ class MetricsEndpoint:
 
 
 class DisconnectWatch:
-    """ASGI middleware: sets an event in the scope when the client disconnects, so that work for it can be cancelled."""
+    """ASGI middleware: notes in the scope when the client disconnects, so that work for it can be cancelled."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        gone = anyio.Event()
+        gone = Departure()
         scope[GONE] = gone
         connection_gone.set(gone)
 
