@@ -82,3 +82,18 @@ def test_a_call_that_failed_says_why_and_lines_end_where_their_words_end() -> No
 
 def test_what_a_terminal_would_obey_is_not_sent_to_it() -> None:
     assert "\x1b]0;" not in shown(told("llm_response", "hello \x1b]0;owned\x07 there"), told("error", "\x1b[2Jgone"))
+
+
+def test_an_event_that_comes_while_the_screen_is_drawn_breaks_nothing() -> None:
+    """The screen is drawn in a thread of its own."""
+    screen = Screen(Console(file=io.StringIO()))
+
+    class Drawn(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            screen.take({**told("llm_response", "next"), "event_id": f"next {key}", "status": "streaming"})
+            return super().__getitem__(key)
+
+    screen.take({**told("llm_thinking", "one"), "status": "streaming"})
+    screen._open["1"] = Drawn(screen._open["1"])
+    screen.growing()
+    assert len(screen._open) == 3

@@ -173,7 +173,7 @@ class Screen:
     def growing(self) -> RenderableType:
         """The unfinished events."""
         lines: list[RenderableType] = []
-        for event in self._open.values():
+        for event in list(self._open.values()):  # Live calls this in a thread, while events come in.
             if event["event_type"] == "llm_tool_call":
                 lines.append(Spinner("dots", Text.assemble(" ", _call(event))))
             else:
