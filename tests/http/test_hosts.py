@@ -10,14 +10,17 @@ from starlette.types import Message, Scope
 from tersely.http.hosts import HostGuard
 
 SERVED = Starlette(
-    routes=[Route("/", lambda request: PlainTextResponse("in"))],
+    routes=[Route("/", lambda request: PlainTextResponse("in"), methods=["GET", "POST"])],
     middleware=[Middleware(HostGuard, allowed_hosts=["gateway", "*.corp.example"])],
 )
 
 
-async def status(host: str, origin: str = "", *, address: str = "10.1.2.3") -> int:
-    headers = [(b"host", host.encode()), *([(b"origin", origin.encode())] if origin else [])]
-    scope: Scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": headers}
+async def status(host: str, origin: str = "", *, method: str = "GET", address: str = "10.1.2.3", **more: str) -> int:
+    given = {"host": host, "origin": origin, **more}
+    headers = [
+        (name.replace("_", "-").encode(), value.encode()) for name, value in given.items() if value or name == "host"
+    ]
+    scope: Scope = {"type": "http", "method": method, "path": "/", "query_string": b"", "headers": headers}
     sent: list[Message] = []
 
     async def receive() -> Message:
@@ -66,3 +69,20 @@ async def test_only_known_names_are_answered(host: str, expected: int) -> None:
 )
 async def test_pages_of_strangers_are_refused(host: str, origin: str, expected: int) -> None:
     assert await status(host, origin) == expected
+
+
+@pytest.mark.parametrize(
+    ("origin", "method", "more", "expected"),
+    [
+        ("", "GET", {"sec_fetch_site": "cross-site"}, 403),
+        ("", "POST", {"sec_fetch_site": "cross-site"}, 403),
+        ("", "POST", {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}, 403),
+        ("", "GET", {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate"}, 200),  # a link is followed
+        ("", "GET", {"sec_fetch_site": "same-origin"}, 200),
+        ("http://localhost:6274", "POST", {"sec_fetch_site": "cross-site"}, 200),  # a page on this machine
+    ],
+)
+async def test_what_a_browser_calls_cross_site_is_refused_unless_it_names_a_known_page(
+    origin: str, method: str, more: dict[str, str], expected: int
+) -> None:
+    assert await status("127.0.0.1:8008", origin, method=method, **more) == expected

@@ -11,6 +11,7 @@ import httpx2
 import pytest
 from fastmcp import Client
 
+from tersely.http.guesses import ALLOWED
 from tersely.servers.gateway.call_limits import CallLimit, CallLimits, TooManyCalls
 from tersely.store import audit, usage
 from tests.fakes.gateways import Library, at, by_command, gateway, post, text_of
@@ -73,6 +74,22 @@ async def test_a_token_is_asked_for_where_one_is_set_and_strangers_are_turned_aw
         assert (await client.post(ours.url, json={}, headers={"origin": "https://evil.example"})).status_code == 403
         async with Client(ours.url, auth="s3cret") as friend:
             assert text_of(await friend.call_tool_mcp("echo", {"text": "in"})) == "in"
+
+
+async def test_an_address_that_guesses_tokens_is_logged_and_has_to_wait(caplog: pytest.LogCaptureFixture) -> None:
+    async with (
+        Honest().listening() as url,
+        gateway(at(url), TERSELY_TOKEN="s3cret") as ours,
+        httpx2.AsyncClient() as client,
+    ):
+        for number in range(ALLOWED):
+            guess = {"authorization": f"Bearer wrong{number}!"}
+            assert (await client.post(ours.url, json={}, headers=guess)).status_code == 401
+        refused = await client.post(ours.url, json={}, headers={"authorization": "Bearer s3cret"})
+        assert refused.status_code == 429 and 0 < int(refused.headers["Retry-After"]) <= 60
+        assert (await client.get(f"{ours.root}/health")).status_code == 200
+    logged = [record for record in caplog.records if record.getMessage() == "wrong_token"]
+    assert len(logged) == ALLOWED and "wrong1" not in str([vars(record) for record in logged])
 
 
 async def test_holders_of_different_tokens_do_not_read_each_others_results() -> None:

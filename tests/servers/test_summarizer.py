@@ -17,6 +17,7 @@ from fastmcp.client.auth import BearerAuth
 from mcp_types import CallToolResult, TextContent
 
 from tersely.app.summarizer import Summarizer, summarizer_app
+from tersely.http.guesses import ALLOWED
 from tersely.llm.limits import RetryPolicy
 from tersely.logging_setup import JsonFormatter
 from tersely.servers.http_app import build_fastmcp_app
@@ -322,6 +323,9 @@ async def test_a_token_is_asked_for_where_one_is_set() -> None:
             ).status_code == 401
         async with Client(f"{address}/mcp", auth=BearerAuth("s3cret")) as client_with_token:
             assert len(await client_with_token.list_tools()) == 2
+        async with httpx2.AsyncClient(headers={"authorization": "Bearer guess"}) as client:
+            answers = [(await client.post(f"{address}/mcp", json={})).status_code for _ in range(ALLOWED)]
+        assert answers == [401] * (ALLOWED - 1) + [429], "the first wrong one is above"
 
 
 async def test_requests_with_a_foreign_host_or_origin_are_refused() -> None:
@@ -330,6 +334,9 @@ async def test_requests_with_a_foreign_host_or_origin_are_refused() -> None:
         assert (await client.post(f"{address}/mcp", json={}, headers={"host": "evil.example"})).status_code == 421
         assert (
             await client.post(f"{address}/mcp", json={}, headers={"origin": "https://evil.example"})
+        ).status_code == 403
+        assert (
+            await client.post(f"{address}/mcp", json={}, headers={"sec-fetch-site": "cross-site"})
         ).status_code == 403
         assert (
             await client.post(f"{address}/mcp", json={}, headers={"host": "mcp-summarizer:8007"})

@@ -118,9 +118,9 @@ async def test_an_address_that_guesses_has_to_wait_but_logins_stay(service: Runn
     async with other_door(service, with_tokens(url)) as http:
         for number in range(ALLOWED):
             if number % 2:
-                answer = await http.get("/api/v1/sessions", headers={"Authorization": "Bearer guess"})
+                answer = await http.get("/api/v1/sessions", headers={"Authorization": "Bearer attempt"})
             else:
-                answer = await http.post("/login", json={"token": f"guess {number}"})
+                answer = await http.post("/login", json={"token": f"attempt {number}"})
             assert answer.status_code == 401
         refused = await http.get("/api/v1/sessions", headers=bearer("dev"))
         assert refused.status_code == 429 and 0 < int(refused.headers["Retry-After"]) <= 60
@@ -129,7 +129,7 @@ async def test_an_address_that_guesses_has_to_wait_but_logins_stay(service: Runn
         assert (await http.get("/health")).status_code == 200
     logged = [record for record in caplog.records if record.message == "wrong_token"]
     assert len(logged) == ALLOWED and logged[-1].lately == ALLOWED and logged[-1].address == "127.0.0.1"
-    assert not any("guess" in str(vars(record)) for record in logged), "the token itself is not logged"
+    assert not any("attempt" in str(vars(record)) for record in logged), "the token itself is not logged"
 
 
 async def test_who_did_what_is_on_record(service: Running) -> None:

@@ -1,9 +1,17 @@
-"""Wrong tokens are counted by the client's address; an address with many has to wait."""
+"""Wrong tokens are logged and counted by the client's address; an address with many has to wait."""
 
+import logging
 import math
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+logger = logging.getLogger(__name__)
+
+TOO_MANY = "Too many wrong tokens from this address. Try again later."
 
 ALLOWED = 20
 """Wrong tokens per address and window; people mistype, programs guess."""
@@ -30,6 +38,12 @@ class WrongTokens:
         self._forget(times)
         return len(times)
 
+    def note(self, scope: Scope) -> None:
+        """Log and count the wrong token of a request; the token itself is not logged."""
+        address = client_address(scope)
+        extra = {"address": address, "path": scope["path"], "lately": self.add(address)}
+        logger.warning("wrong_token", extra=extra)
+
     def seconds_to_wait(self, address: str) -> int:
         """After how many seconds another token of this address is looked at; 0 for at once."""
         times = self._times.get(address)
@@ -43,3 +57,32 @@ class WrongTokens:
     def _forget(self, times: deque[float]) -> None:
         while times and times[0] <= self._clock() - WINDOW_SECONDS:
             times.popleft()
+
+
+class TokenGuard:
+    """ASGI middleware for servers that programs call with a bearer token: limits how many an address can try."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+        self._wrong_tokens = WrongTokens()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not any(name == b"authorization" for name, _ in scope["headers"]):
+            await self.app(scope, receive, send)
+            return
+        if seconds := self._wrong_tokens.seconds_to_wait(client_address(scope)):
+            refusal = PlainTextResponse(TOO_MANY, status_code=429, headers={"Retry-After": str(seconds)})
+            await refusal(scope, receive, send)
+            return
+
+        async def noting(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] == 401:
+                self._wrong_tokens.note(scope)
+            await send(message)
+
+        await self.app(scope, receive, noting)
+
+
+def client_address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""

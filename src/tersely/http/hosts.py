@@ -1,4 +1,4 @@
-"""The Host and Origin headers that a server accepts, on every listening address.
+"""The Host, Origin and Sec-Fetch-Site headers that a server accepts, on every listening address.
 
 Loopback included: any web page can make a browser call it under a host name of its own (DNS
 rebinding).
@@ -86,12 +86,29 @@ class HostGuard:
         address = (scope.get("server") or ("",))[0]
         if not self._allowed.allows_host(host) and (not address or _hostname(host) != address.lower()):
             return PlainTextResponse("Misdirected Request", status_code=421)
-        if not origin or self._allowed.allows_origin(origin, host):
+        if not origin:
+            is_foreign = is_cross_site(scope["method"], scope["headers"])
+            return PlainTextResponse("Forbidden Site", status_code=403) if is_foreign else None
+        if self._allowed.allows_origin(origin, host):
             return None
         # Tools for developers are pages on this machine, on a port of their own.
         if _is_loopback(_hostname(host)) and _is_loopback((_origin(origin) or ("", ""))[1]):
             return None
         return PlainTextResponse("Forbidden Origin", status_code=403)
+
+
+def is_cross_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Whether a browser says that a page of another site asks; to follow a link from there is allowed."""
+    headers = list(headers)
+    if single_header(headers, b"sec-fetch-site") != "cross-site":
+        return False
+    return not (method in ("GET", "HEAD") and single_header(headers, b"sec-fetch-mode") == "navigate")
+
+
+def single_header(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+    """The value of a header that a request has once."""
+    values = [value.decode("latin-1") for name, value in headers if name == wanted]
+    return values[0] if len(values) == 1 else None
 
 
 def _is_loopback(name: str) -> bool:

@@ -18,8 +18,11 @@ from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 from mcp.server.auth.middleware.bearer_auth import RequireAuthMiddleware
 from mcp_types import CallToolRequestParams
 from pydantic import ValidationError as PydanticValidationError
+from starlette.middleware import Middleware as StarletteMiddleware
 from starlette.routing import Route
 
+from tersely.http.guesses import TokenGuard
+from tersely.http.hosts import HostGuard
 from tersely.http.limits import BodyLimit
 from tersely.servers.bearer_tokens import BearerTokens
 
@@ -60,7 +63,10 @@ class ArgumentErrors(Middleware):
 def build_fastmcp_app(server: FastMCP, *, allowed_hosts: Sequence[str], max_body_bytes: int) -> StarletteWithLifespan:
     """The server as an ASGI application at `/mcp`; stateless, so that any replica can answer any request."""
     app = server.http_app(
-        path="/mcp", stateless_http=True, host_origin_protection=True, allowed_hosts=list(allowed_hosts)
+        path="/mcp",
+        stateless_http=True,
+        host_origin_protection=False,  # HostGuard checks more.
+        middleware=[StarletteMiddleware(HostGuard, allowed_hosts=allowed_hosts), StarletteMiddleware(TokenGuard)],
     )
     inner = app.router.lifespan_context
 

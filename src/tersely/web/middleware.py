@@ -5,21 +5,18 @@ any web page can make a browser call loopback under a host name of its own (DNS
 rebinding). It identifies the principal (`auth`); the routes check its scopes.
 """
 
-import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tersely.http.guesses import WrongTokens
-from tersely.http.hosts import AllowedHosts
+from tersely.http.guesses import TOO_MANY, WrongTokens, client_address
+from tersely.http.hosts import AllowedHosts, is_cross_site, single_header
 from tersely.http.limits import BODY_SECONDS, declares_too_much, drain_refused, limit_body
 from tersely.store.audit import AuditEntry
 from tersely.web.access import access_of
 from tersely.web.auth import Authenticator, Principal
 from tersely.web.problems import ApiError, ErrorResponse, unexpected_error
-
-logger = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 2**20
 
@@ -101,7 +98,7 @@ class AccessMiddleware:
             ApiError: The request is refused.
         """
         headers = scope["headers"]
-        host = _single(headers, b"host")
+        host = single_header(headers, b"host")
         if scope["path"] not in PROBES and (host is None or not self.allowed_hosts.allows_host(host)):
             raise ApiError(
                 421,
@@ -115,7 +112,7 @@ class AccessMiddleware:
                     f"Requests from pages of {value.decode('latin-1')[:100]!a} are not allowed.",
                     code="unknown_origin",
                 )
-        if _is_cross_site(scope["method"] if scope["type"] == "http" else "", headers):
+        if is_cross_site(scope["method"] if scope["type"] == "http" else "", headers):
             raise ApiError(403, "Requests from pages of other sites are not allowed.", code="unknown_origin")
         if declares_too_much(headers, MAX_BODY_BYTES):
             raise _too_large()
@@ -124,7 +121,7 @@ class AccessMiddleware:
             if seconds:
                 raise ApiError(
                     429,
-                    "Too many wrong tokens from this address. Try again later.",
+                    TOO_MANY,
                     headers={"Retry-After": str(seconds)},
                 )
         principal = self.authenticator.identify(scope)
@@ -134,9 +131,9 @@ class AccessMiddleware:
             and scope.get("method", "GET") not in ("GET", "HEAD", "OPTIONS")
         ):
             # Browsers attach these credentials by themselves (CSRF), so the request has to name the page it comes from.
-            site = _single(headers, b"sec-fetch-site")
+            site = single_header(headers, b"sec-fetch-site")
             if (
-                _single(headers, b"origin") is None
+                single_header(headers, b"origin") is None
                 and site != "same-origin"
                 and (principal.method == "cookie" or site is not None)
             ):
@@ -147,12 +144,8 @@ class AccessMiddleware:
         """Count a wrong token, and record what the audit log is about, before the answer is sent."""
         access = access_of(scope.get("endpoint"))
         is_wrong_token = status == 401 and _sends_token(scope)
-        address = client_address(scope)
         if is_wrong_token:
-            logger.warning(
-                "wrong_token",
-                extra={"address": address, "path": scope["path"], "lately": self._wrong_tokens.add(address)},
-            )
+            self._wrong_tokens.note(scope)
         if not is_wrong_token and (access is None or not access.audit):
             return
         state = scope.get("state", {})
@@ -162,7 +155,7 @@ class AccessMiddleware:
             action=(access.audit if access else "") or "wrong_token",
             principal=principal.name if principal else "",
             method=principal.method if principal else "",
-            address=address,
+            address=client_address(scope),
             target=state.get("audited")
             or "/".join(str(path[name]) for name in ("session_id", "handle") if name in path),
             status=status,
@@ -170,28 +163,10 @@ class AccessMiddleware:
         await self.audit(entry)
 
 
-def client_address(scope: Scope) -> str:
-    client = scope.get("client")
-    return str(client[0]) if client else ""
-
-
 def _sends_token(scope: Scope) -> bool:
     """Whether a request comes with a token of its own: in its header, or in the body of a login."""
     is_login = scope["path"] == "/login" and scope.get("method") == "POST"
     return is_login or any(name == b"authorization" for name, _ in scope["headers"])
-
-
-def _is_cross_site(method: str, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether a browser says that a page of another site asks; to follow a link from there is allowed."""
-    headers = list(headers)
-    if _single(headers, b"sec-fetch-site") != "cross-site":
-        return False
-    return not (method in ("GET", "HEAD") and _single(headers, b"sec-fetch-mode") == "navigate")
-
-
-def _single(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
-    values = [value.decode("latin-1") for name, value in headers if name == wanted]
-    return values[0] if len(values) == 1 else None
 
 
 def _too_large() -> ApiError:

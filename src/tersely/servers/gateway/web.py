@@ -18,6 +18,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from tersely.http.auth import token_digest
+from tersely.http.guesses import TokenGuard
 from tersely.http.hosts import HostGuard
 from tersely.http.limits import BodyLimit
 from tersely.http.metrics import CONTENT_TYPE
@@ -94,7 +95,7 @@ def build_gateway_app(
         ],
         middleware=[
             Middleware(HostGuard, allowed_hosts=allowed_hosts),
-            *(verifier.middleware() if verifier else ()),
+            *((Middleware(TokenGuard), *verifier.middleware()) if verifier else ()),
         ],
         lifespan=lifespan,
     )
