@@ -142,6 +142,10 @@ pictures: .venv/.ready ## Terminal recordings from real runs, into docs/pictures
 deploy-check: .venv-deploy/.ready ## Chart rendered and validated, container file, compose files, systemd unit and workflows checked
 	@.venv-deploy/bin/python -m deploy.check
 
+.PHONY: pin-images
+pin-images: ## The digests of all base images, from their registry, into the container file and the compose files
+	@python3 -m deploy.pin_images
+
 .PHONY: kills
 kills: .venv/.ready ## Kills per store with side effects, an update and a database outage in the middle
 	@$(BIN)/python -m tests.survival.chaos kills --kills 40

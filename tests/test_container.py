@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from deploy import pin_images
 
 from tersely.settings.model import documented
 
@@ -160,3 +162,37 @@ def test_everything_in_the_image_is_installed_by_hash() -> None:
 def test_the_proxy_passes_on_the_host_that_was_asked_for() -> None:
     text = (ROOT / "deploy" / "compose.yaml").read_text(encoding="utf-8")
     assert "proxy_set_header Host $$http_host;" in text
+
+
+@pytest.mark.process
+def test_images_without_a_digest_are_reported_and_pinned_by_whatever_can_ask_a_registry(tmp_path: Path) -> None:
+    """No registry is asked here: a program of the same name and arguments stands in for the tool."""
+    for name in pin_images.FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    digest = f"sha256:{'ab' * 32}"
+    tagged = tmp_path / "Dockerfile"
+    tagged.write_text(re.sub(r"@sha256:\w+", "", tagged.read_text("utf-8")), "utf-8")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, pin_images.__file__, "--root", str(tmp_path), *arguments]
+        return subprocess.run(command, env={"PATH": str(tools)}, capture_output=True, text=True, check=False)
+
+    reported = run("--check")
+    assert reported.returncode == 1 and reported.stderr.count("Dockerfile: python:3.12-slim") == 2
+    assert f": {pin_images.OWN}\n" not in reported.stderr, "our own image is built here"
+    before = tagged.read_text("utf-8")
+    refused = run()
+    assert refused.returncode == 1 and pin_images.NO_TOOL in refused.stderr and tagged.read_text("utf-8") == before
+    tool = tools / "crane"
+    tool.write_text(f"#!/bin/sh\n[ $1 = digest ] && echo {digest}\n", "utf-8")
+    tool.chmod(0o755)
+    for _ in range(2):  # The second time follows the tags again.
+        assert f"python:3.12-slim@{digest}" in run().stdout
+        assert (run("--check").returncode, pin_images.unpinned(tmp_path)) == (0, [])
+    assert tagged.read_text("utf-8") == before.replace("3.12-slim", f"3.12-slim@{digest}")
+    tool.write_text("#!/bin/sh\necho no such image >&2; exit 1\n", "utf-8")
+    pinned = tagged.read_text("utf-8")
+    assert "could not resolve" in run().stderr and tagged.read_text("utf-8") == pinned
