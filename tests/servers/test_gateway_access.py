@@ -12,6 +12,7 @@ import pytest
 from fastmcp import Client
 
 from tersely.http.guesses import ALLOWED
+from tersely.servers.gateway import web
 from tersely.servers.gateway.call_limits import CallLimit, CallLimits, TooManyCalls
 from tersely.store import audit, usage
 from tests.fakes.gateways import Library, at, by_command, gateway, post, text_of
@@ -90,6 +91,15 @@ async def test_an_address_that_guesses_tokens_is_logged_and_has_to_wait(caplog: 
         assert (await client.get(f"{ours.root}/health")).status_code == 200
     logged = [record for record in caplog.records if record.getMessage() == "wrong_token"]
     assert len(logged) == ALLOWED and "wrong1" not in str([vars(record) for record in logged])
+
+
+async def test_only_so_many_sessions_of_the_older_protocol_are_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(web, "MAX_SESSIONS", 1)
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    headers = {"accept": "application/json, text/event-stream"}
+    async with Honest().listening() as url, gateway(at(url)) as ours, httpx2.AsyncClient(headers=headers) as client:
+        assert [(await client.post(ours.url, json=opening)).status_code for _ in range(3)] == [200, 503, 503]
 
 
 async def test_holders_of_different_tokens_do_not_read_each_others_results() -> None:

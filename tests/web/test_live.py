@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from tersely.events.recorder import SessionRecorder
 from tersely.masking.masked import assume_masked
@@ -230,6 +230,17 @@ async def test_one_viewer_follows_a_bounded_number_of_channels(
         while heard[-1]["type"] != "subscription.error":
             heard.append(await viewer.hear())
         assert heard[-1]["code"] == "too_many"
+
+
+async def test_only_so_many_viewers_are_let_in(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "MAX_CONNECTIONS", 1)
+    async with service.viewer() as viewer:
+        with pytest.raises(InvalidStatus) as refused:
+            async with service.viewer():
+                pass
+        assert refused.value.response.status_code == 503 and refused.value.response.headers["Retry-After"] == "10"
+        await viewer.say(action="ping")
+        assert (await viewer.hear())["type"] == "pong"
 
 
 async def test_a_viewer_who_does_not_read_delays_nobody_and_is_dropped(service: Running, script: Script) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tersely.pipeline.one_shot import OneShot, process_once
 from tersely.results.spool import ResultSpool, spool_of
 from tersely.settings.folders import data_folder, temporary_folder
+from tersely.store.private import private_folder
 
 if TYPE_CHECKING:
     from tersely.masking.mask import Masker
@@ -143,7 +144,7 @@ class ResultShortener:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {what} {type(problem).__name__} {place}\n"
         for folder in (self.folder, *self.spool.folders[1:]):
             try:
-                os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+                private_folder(folder)
                 path = os.path.join(folder, "hook.log")  # noqa: PTH118
                 file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
                 try:

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tersely.store.handles import new_handle
+from tersely.store.private import private_folder
 
 if TYPE_CHECKING:
     from tersely.masking.masked import Masked
@@ -270,7 +271,7 @@ def _make_private(folder: str) -> None:
     Raises:
         OSError: The folder cannot be made, or belongs to another user.
     """
-    os.makedirs(folder, mode=0o700, exist_ok=True)  # noqa: PTH103
+    private_folder(folder)
     known = os.lstat(folder)
     is_folder = known.st_mode & 0o170000 == 0o040000
     if hasattr(os, "getuid") and (not is_folder or known.st_uid != os.getuid() or known.st_mode & 0o077):

@@ -7,11 +7,15 @@ KEY_BYTES = 32
 
 
 def private_folder(path: str | os.PathLike[str]) -> None:
-    """Create a folder for data, unless it exists.
+    """Create a folder for data, unless it exists. The folders above it that are missing become private, too.
 
     Raises:
         OSError: It cannot be created.
     """
+    # `os.makedirs` gives its mode to the last folder only, and the data folder may be one above it.
+    parent = os.path.dirname(os.path.abspath(path))  # noqa: PTH100, PTH120
+    if not os.path.isdir(parent):  # noqa: PTH112
+        private_folder(parent)
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
 
 
