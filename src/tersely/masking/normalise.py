@@ -63,8 +63,8 @@ _SIGNS = {
     "」": '"', "『": '"', "』": '"',
 }  # fmt: skip
 _NAMES = [name for names in _FOREIGN.values() for name in names]
-_LATIN_NAME = compiled("|".join(sorted((name for name in _NAMES if name[0].isascii()), key=len, reverse=True)),
-                       ignore_case=True)  # fmt: skip
+FOREIGN_NAMES = "|".join(sorted((name for name in _NAMES if name[0].isascii()), key=len, reverse=True))
+_LATIN_NAME = compiled(FOREIGN_NAMES, ignore_case=True)
 """Names that begin with a plain letter. Few texts have one, and most letters begin none."""
 
 _HEX = rb"[2-7][0-9a-fA-F]"
@@ -109,12 +109,16 @@ _CODE_SIGNS = (b"\\", b"&", b"%")
 _SENSITIVE = compiled(ANCHOR, ignore_case=True)
 
 
-def normalised(text: bytes) -> View | None:
-    """A view of the parts of the text that another spelling changes and in which a sensitive name stands."""
+def normalised(text: bytes, *, is_foreign: bool = True) -> View | None:
+    """A view of the parts of the text that another spelling changes and in which a sensitive name stands.
+
+    Args:
+        is_foreign: Whether one of the `FOREIGN_NAMES` may be in it.
+    """
     split = _change().split if not text.isascii() or any(sign in text for sign in _CODE_SIGNS) else _unchanged
     source: list[bytes] = []
     at = 0
-    for ((start, end),) in _LATIN_NAME.every(text):
+    for ((start, end),) in _LATIN_NAME.every(text) if is_foreign else ():
         source += (*split(text[at:start]), text[start:end])
         at = end
     source += split(text[at:] if at else text)

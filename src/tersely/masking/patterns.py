@@ -150,6 +150,23 @@ def any_of(patterns: Iterable[Pattern]) -> Pattern:
     return Pattern(joined)  # Written out when it is compiled: most processes need few of these.
 
 
+class PatternSet:
+    """Tells which of several small patterns occur in a text, in one pass."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        options = re2.Options()
+        options.encoding = re2.Options.Encoding.LATIN1
+        options.max_mem = 64 << 20
+        self._set = re2.Set.SearchSet(options)
+        for source in sources:
+            self._set.Add(source.encode())
+        self._set.Compile()
+
+    def found(self, text: bytes) -> frozenset[int]:
+        """The numbers of those that occur."""
+        return frozenset(self._set.Match(text) or ())
+
+
 def groups_in(source: str) -> int:
     """How many groups a pattern has, without compiling it."""
     return sum(not found[1] for found in _GROUP.finditer(source))

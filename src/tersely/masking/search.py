@@ -29,6 +29,7 @@ from tersely.masking.patterns import (
     Demand,
     Name,
     Pattern,
+    PatternSet,
     any_of,
     compiled,
     is_code,
@@ -79,6 +80,7 @@ def find_secrets(
         spans += found
         clock.check()
     if decode and depth < _DEEPEST:
+        is_foreign = near.has_sign("foreign")
 
         def again(view: View | None) -> Iterator[SecretSpan]:
             clock.check()
@@ -87,7 +89,11 @@ def find_secrets(
             return view.sources(find_secrets(view.text, finders, decode=True, clock=clock, depth=depth + 1))
 
         # A sign that is read as a quote must not pair with a real one: half of a pair would be masked.
-        spans += [span for span in again(normalised(text)) if text.count(b'"', span.start, span.end) % 2 == 0]
+        spans += [
+            span
+            for span in again(normalised(text, is_foreign=is_foreign))
+            if text.count(b'"', span.start, span.end) % 2 == 0
+        ]
         spans += (span._replace(quote=b'\\"') if span.quote else span for span in again(_in_strings(text)))
         spans += again(_in_percent(text, _PERCENT))
         spans += again(_in_percent(text, _FORM_PERCENT) if b"+" in text else None)
@@ -256,7 +262,8 @@ _SECRET_LINK = compiled(
 
 def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Credentials in addresses without a scheme, and links that log in whoever has them."""
-    for seen, (whole, (start, end), host, line, relay) in enumerate(_DSN.every(text)):
+    near = name_windows(text, clock)
+    for seen, (whole, (start, end), host, line, relay) in enumerate(_DSN.every(text) if near.has_sign("dsn") else ()):
         if seen % 256 == 0:
             clock.check()
         is_sure = host[0] >= 0 and text[host[0] : host[1]] in (b"tcp", b"udp", b"unix")
@@ -267,11 +274,11 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if is_sure or look(value):
             yield SecretSpan(start, end, "url_password")
-    for _, (start, end) in _MAILBOX.every(text) if b"@" in text else ():
+    for _, (start, end) in _MAILBOX.every(text) if near.has_sign("mailbox") else ():
         value = text[start : min(end, start + LOOK)]
         if _looks_secret(value) and not _FILE_NAME.is_all_of(value):
             yield SecretSpan(start, end, "password")
-    for _, (start, end) in _SECRET_LINK.every(text) if b"://" in text else ():
+    for _, (start, end) in _SECRET_LINK.every(text) if b"://" in text and near.has_sign("link") else ():
         if is_random(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "token")
 
@@ -285,6 +292,8 @@ _SCHEMES = compiled(
 
 def headers(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """`Bearer …` and `Basic …` anywhere; whole header lines are found by `assignments`."""
+    if not name_windows(text, clock).has_sign("header"):
+        return
     for seen, (_, bearer, basic, digest) in enumerate(_SCHEMES.every(text)):
         if seen % 256 == 0:
             clock.check()
@@ -426,7 +435,7 @@ _LOOSE_SOURCES = (
     rf"\bconfig[ \t]+(?:set[ \t]+|--?\S+[ \t]+)*\S*(?:basic|auth|cred|token|pass)\S*[ \t]+(?:\S+[ \t]+)?{_NO_FLAG}",
     r"\bconfig[ \t]+(?:set[ \t]+|--?\S+[ \t]+)*\S+\.\S+[ \t]+[\w.@\-]+:([^\s/@]{6,})",
     r"""\bLOGIN[ \t]+"?[\w.@\-]+"?[ \t]+"?([^\s"]{6,})""",
-    rf"<<<[ \t]*{_WORD}",
+    rf"(?:^|[^<])<<<[ \t]*{_WORD}",  # Marks are blanked by more of these.
     # A generated word after any option.
     r"[ \t]-[A-Za-z][ \t]+([A-Za-z0-9+=_]{24,})(?:[ \t\r]|(?m:$))",
 )
@@ -452,6 +461,27 @@ _COMMANDS = tuple(map(compiled, _COMMAND_SOURCES))
 
 
 _ANY_COMMAND = any_of((*_COMMANDS, _LOGIN, _COOKIE_ARGUMENT, *_LOOSE))
+_ATOM = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
+_MANY_LINES = 8_192
+"""Bytes of command lines from which on it is worth the time to ask first which programs are in them."""
+_AFTER_SIGN = ("[^\\n", "[ \\t", "[\\w", "\\S")
+
+
+@cache
+def _command_signs() -> PatternSet:
+    return PatternSet(map(_sign_of, _COMMAND_SOURCES))
+
+
+def _sign_of(source: str) -> str:
+    """The part of a pattern up to its first run of any characters: the name of a program. Empty if there is none."""
+    depth, end = 0, len(source)
+    for atom in _ATOM.finditer(source):
+        if depth == 0 and atom[0] == "|":
+            return ""  # Each side has a sign of its own.
+        if depth == 0 and atom.start() and atom[0].startswith(_AFTER_SIGN):
+            end = min(end, atom.start())
+        depth += {"(": 1, ")": -1}.get(atom[0], 0)
+    return source[:end]
 
 
 def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
@@ -488,7 +518,8 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
             if judge(text[place[0] : min(place[1], place[0] + LOOK)]):
                 yield SecretSpan(*place, "command_password")
-    for command in _COMMANDS:
+    present = _command_signs().found(lines.joined()) if lines.size > _MANY_LINES else range(len(_COMMANDS))
+    for command in (_COMMANDS[number] for number in sorted(present)):
         clock.check()
         for places in lines.every(command):
             place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
@@ -540,7 +571,8 @@ _CREDENTIAL_NAME = Name("credential", Demand.LIKELY)
 
 def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """A user with a password, and keys in the settings of devices: only place and look tell the secret."""
-    near = name_windows(text, clock).rare
+    near_all = name_windows(text, clock)
+    near = near_all.rare
     at = seen = 0
     while bounds := near.search(_CREDENTIAL_BOUNDS, at):
         seen += 1
@@ -554,7 +586,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if _looks_secret(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "credential")
-    for places in name_windows(text, clock).every(_DEVICE):
+    for places in near_all.every(_DEVICE):
         clock.check()
         start, end = next(place for place in places[1:] if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
@@ -569,7 +601,8 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             if not is_placeholder(text[start : min(end, start + LOOK)]):
                 yield SecretSpan(start, end, "password")
         at = following
-    for places in _PAIR.every(text) if b" / " in text or name_windows(text, clock) else ():
+    is_named = b" / " in text or bool(near_all)
+    for places in _PAIR.every(text) if is_named and near_all.has_sign("pair") else ():
         start, end = next(place for place in places[1:] if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
         around = max(0, start - 80), start if places[1][0] >= 0 else min(len(text), end + 40)
@@ -651,7 +684,7 @@ def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
 
 def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """PEM, OpenSSH and PGP private keys: complete, truncated, or on one line with escaped line breaks."""
-    if _KEY_SIGN.search(text) is None:
+    if not name_windows(text, clock).has_sign("key") or _KEY_SIGN.search(text) is None:
         return
     has_frame = b"PRIVATE KEY" in text
     begins = [places[0] for places in _PRIVATE_KEY.every(text)] if has_frame else []
@@ -713,8 +746,6 @@ _STORED = compiled(
     r"""SecureString[ \t|]+([^\s|"',}]{6,})|\bProtect(?:ed|InMemory)="True"[^<>\n]*>([^<>\n]+)""",
 )
 """Terraform resources and lines of a table that hold secrets."""
-_STORED_SIGNS = (b"SecureString", b"Protect", b'resource "', b"resource\t", b"resource  ")
-"""One of these is in every match."""
 _VALUE_FIELD = compiled(
     r"""(?:val|value|contents?|plaintext|default|result|data|data_json|secret_?string|bcrypt_hash|\b(?:d|p|q|dp|dq|qi|k))"""
     r"""["']?\s*:""",
@@ -734,9 +765,9 @@ def structures(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     if not near:
         return
     yield from _neighbouring_values(text, near)
-    if b"\n" in text:
+    if b"\n" in text and near.has_sign("heading"):
         yield from walk_tables(text, clock.check)
-    if b"(" in text:
+    if b"(" in text and near.has_sign("rows"):
         yield from walk_rows(text, clock.check)
     yield from _named_values(text, near, clock)
 
@@ -766,7 +797,7 @@ def _neighbouring_values(text: bytes, near: NameWindows) -> Iterator[SecretSpan]
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)])
         if name is not None and worth_masking(text[start : min(end, start + LOOK)].rstrip(), name, quoted=True):
             yield SecretSpan(start, start + len(text[start:end].rstrip()), name.kind)
-    for places in _STORED.every(text) if any(sign in text for sign in _STORED_SIGNS) else ():
+    for places in _STORED.every(text) if near.has_sign("store") else ():
         start, end = next(place for place in places[1:] if place[0] >= 0)
         if not is_placeholder(text[start : min(end, start + LOOK)]):
             yield SecretSpan(start, end, "secret")

@@ -517,8 +517,8 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
         while walked < len(text):
             line_end = text.find(b"\n", walked)
             line_end = len(text) if line_end < 0 else line_end
-            cells = _cells(text, walked, line_end, divider) if text[walked:line_end].strip(_RULE) else []
-            if cells and len(cells) != len(headings):
+            cells = _row(text, walked, line_end, divider, len(headings), names)
+            if cells is None:
                 break
             walked = line_end + 1
             for column, name in names.items() if cells else ():
@@ -540,6 +540,30 @@ def _is_dense(value: bytes) -> bool:
     """Whether a value has a digit, a letter, and a sign or letters of both cases."""
     has_digit, is_both = any(48 <= char <= 57 for char in value), value.lower() != value != value.upper()
     return len(value) >= 8 and has_digit and (is_both or not value.isalnum()) and b" " not in value
+
+
+def _row(
+    text: bytes, start: int, end: int, divider: bytes, width: int, columns: Iterable[int]
+) -> dict[int, tuple[int, int]] | None:
+    """The cells of these columns; none for a line between rows; None if the table has ended."""
+    line = text[start:end]
+    if not line.strip(_RULE):
+        return {}
+    if divider == _SPACES or b'"' in line:
+        every = _cells(text, start, end, divider)
+        if len(every) == width:
+            return {column: every[column] for column in columns}
+        return None if every else {}
+    if line.count(divider) != width - 1:
+        return None
+    blank = b" \r'" if divider == b"\t" else b" \t\r'"
+    pieces = line.split(divider)
+    cells: dict[int, tuple[int, int]] = {}
+    for column in columns:
+        first = start + sum(map(len, pieces[:column])) + column
+        left = len(pieces[column]) - len(pieces[column].lstrip(blank))
+        cells[column] = first + left, first + left + len(pieces[column].strip(blank))
+    return cells
 
 
 def _cells(text: bytes, start: int, end: int, divider: bytes) -> list[tuple[int, int]]:
@@ -668,8 +692,12 @@ def _is_open(lead: bytes) -> bool:
 def _flow_above(text: bytes, line: int, start: int) -> int | None:
     """Where the flow collection begins that is open at `start`, in this line or in one of those above it."""
     lowest = max(0, start - _FLOW)
+    bracket = max(text.rfind(b"[", min(line, lowest), start), text.rfind(b"{", min(line, lowest), start))
+    if bracket < 0:
+        return None
     for _ in range(_FLOW_LINES):
-        if _FLOW_OPENED.match(text, line, start) and _is_open(_blanked(text[line:start])):
+        # Only a line that has a bracket can open a collection; most have none.
+        if line <= bracket and _FLOW_OPENED.match(text, line, start) and _is_open(_blanked(text[line:start])):
             return line
         if line <= lowest:
             return None

@@ -7,8 +7,10 @@ cost nothing.
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from functools import cache
 
-from tersely.masking.patterns import ANCHOR, Pattern, Places, compiled
+from tersely.masking.normalise import FOREIGN_NAMES
+from tersely.masking.patterns import ANCHOR, Pattern, PatternSet, Places, compiled
 from tersely.masking.spans import MaskingDeadline
 
 _BEFORE, _AFTER = 512, 1536
@@ -25,6 +27,41 @@ _SENSITIVE = compiled(
 )
 
 
+_SIGNS = {
+    "header": r"(?i:\b(?:bearer|basic|digest))",
+    "key": r"PRIVATE KEY|Private-Lines|\b(?:MII|MHcCAQEE|MIHcAgEB|MIG|MC4CAQAw|b3BlbnNzaC1rZXktdjE|lQ[OHIc])"
+    r"|\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):",
+    "rows": r"(?i:\b(?:into|copy)[ \t])",
+    "link": r"(?i:reset|invit|magic|verify|confirm|activate|one-?time)",
+    "store": r"SecureString|Protect|resource[ \t]",
+    "pair": r"[ \t]/[ \t]|[(\[][\"'][\w.@\-]+[\"'],",
+    "dsn": r":[^\s:@/\"'<>(){}]+@[A-Za-z0-9/]|(?m:^)[\w.\-*]+:[\d*]+:[\w.\-*]+:|\]:\d",
+    "mailbox": r"@[\w\-]+(?:\.[\w\-]+)+:",
+    "heading": r"(?m:^)[\w \"'.\-|,;\t]+\r?(?m:$)",
+    "foreign": f"(?i:{FOREIGN_NAMES})",
+}
+"""What every match of some rarely matching patterns contains: one pass tells which of them need to be searched."""
+
+
+_NUMBERS = {sign: number for number, sign in enumerate(_SIGNS)}
+
+
+@cache
+def _sign_set() -> PatternSet:
+    return PatternSet(_SIGNS.values())
+
+
+_LONG, _REACH = 4096, 16_384
+"""After a match of this length, further ones are read so far only: a hostile text must not be read repeatedly."""
+
+
+def _next(pattern: Pattern, text: bytes, at: int, reach: int) -> Places | None:
+    """The next match that has at most `_LONG` bytes, or as much of a longer one as fits into `reach`."""
+    while (places := pattern.search(text, at, min(at + reach, len(text)))) is None and at + reach < len(text):
+        at += reach - _LONG
+    return places
+
+
 class NameWindows:
     """Where sensitive names are, with some text around them.
 
@@ -39,12 +76,15 @@ class NameWindows:
         """The windows for the patterns that few names match."""
         self.found: dict[int, int] = {}
         """Where secrets begin and end that earlier finders found: no need to judge them again."""
+        self._signs: frozenset[int] | None = None
         self._starts: list[int] = []
         self._ends: list[int] = []
-        at = 0
-        while places := within.search(pattern, at) if within else pattern.search(text, at):
-            hit = places[0][0]
+        at, reach = 0, len(text)
+        while places := within.search(pattern, at) if within else _next(pattern, text, at, reach):
+            hit, hit_end = places[0]
             at = hit + _STEP
+            if hit_end - hit > _LONG:
+                reach = _REACH
             start, end = self._around(hit)
             if self._ends and start <= self._ends[-1]:
                 self._ends[-1] = max(end, self._ends[-1])
@@ -54,6 +94,12 @@ class NameWindows:
 
     def __bool__(self) -> bool:
         return bool(self._starts)
+
+    def has_sign(self, sign: str) -> bool:
+        """Whether one of the `_SIGNS` is anywhere in the text."""
+        if self._signs is None:
+            self._signs = _sign_set().found(self.text)
+        return _NUMBERS[sign] in self._signs
 
     def found_at(self, at: int) -> int | None:
         """The end of a secret that is known to begin here, after a blank and a quote."""
@@ -71,10 +117,22 @@ class NameWindows:
         return None
 
     def every(self, pattern: Pattern) -> Iterator[Places]:
-        at = 0
-        while places := self.search(pattern, at):
-            yield places
-            at = places[0][1] + (places[0][0] == places[0][1])
+        text, at = self.text, 0
+        for start, end in zip(self._starts, self._ends, strict=True):
+            at = max(at, start)
+            while at < end and (places := pattern.search(text, at, end)):
+                if places[0][1] == end < len(text):
+                    places = pattern.match(text, places[0][0]) or places
+                yield places
+                at = places[0][1] + (places[0][0] == places[0][1])
+
+    @property
+    def size(self) -> int:
+        return sum(self._ends) - sum(self._starts)
+
+    def joined(self) -> bytes:
+        """The text of all windows."""
+        return b"\n".join(self.text[start:end] for start, end in zip(self._starts, self._ends, strict=True))
 
     def _around(self, hit: int) -> tuple[int, int]:
         """A window that begins and ends at line breaks where there are some near."""
