@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tersely.http.guesses import ALLOWED
 from tersely.settings.model import Scope, Settings
 from tersely.store import audit
 from tersely.store.database import Database
+from tersely.store.handles import new_handle
 from tersely.store.keys import LOGIN_COOKIES, shared_key
 from tersely.web.access import ROUTES
 from tersely.web.app import build_web_app
@@ -184,6 +186,19 @@ async def test_the_audit_log_cannot_be_changed_on_either_store(store_url: str) -
         async with database.transaction() as db:
             assert await audit.delete_before(db, now) == 0
             assert await audit.delete_before(db, now.replace(year=now.year + 1)) == 1
+
+
+async def test_a_secret_in_an_address_is_masked_in_the_audit_log_and_ids_are_not(tmp_path: Path) -> None:
+    targets = ["ghp_a8Kd93jf0sLq2mZx7Vb4Nn1Pc6Rt5Yu8Wq3E/r_none", f"{uuid.uuid4()}/{new_handle()}"]
+    async with Database.open(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        for target in targets:
+            entry = audit.AuditEntry(
+                action="export", principal="token:ci", method="token", address="10.0.0.1", target=target, status=404
+            )
+            await audit.record(database, entry)
+        async with database.reading() as db:
+            stored = [one.entry.target for one in await audit.page(db)]
+    assert stored[0].startswith("[MASKED:github_token:") and stored[1] == targets[1]
 
 
 async def test_a_page_of_another_site_is_refused_but_its_links_work(service: Running, url: str) -> None:

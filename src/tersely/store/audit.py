@@ -2,13 +2,14 @@
 
 import getpass
 import logging
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import StoreUnavailable
+from tersely.masking.mask import mask
 from tersely.store.database import Database
 from tersely.store.packing import storable
 from tersely.store.tables import audit_log
@@ -46,7 +47,11 @@ async def add_entry(db: AsyncConnection, entry: AuditEntry, *, now: datetime) ->
 
 
 async def record(database: Database, entry: AuditEntry) -> None:
-    """Add an entry. If the store does not answer, the entry is in the log at least."""
+    """Add an entry. If the store does not answer, the entry is in the log at least.
+
+    What an address names is masked: whoever mistypes one may have put a token there.
+    """
+    entry = replace(entry, target=mask(entry.target))
     try:
         async with database.transaction() as db:
             await add_entry(db, entry, now=database.clock.now())
