@@ -26,6 +26,7 @@ from bench.generator.cases import all_shapes, draw
 from tersely.condensing.account import Account, source_lines
 from tersely.condensing.budget import Condensed
 from tersely.condensing.readers.preamble import TIME
+from tersely.condensing.readers.wrapped import IN_ONE_STRING
 from tersely.condensing.segments import parts_of
 from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
@@ -261,6 +262,8 @@ def wrong_totals(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
     """The head is about the whole text; what is about one section stands below a title that says so."""
     if condensed.kind in TREES:
         return  # It may be about the lines of a text inside.
+    if condensed.text.startswith(IN_ONE_STRING):
+        lines = source_lines(cleaned(json.loads("\n".join(lines))))
     filled = sum(1 for line in lines if line.strip())
     for line in condensed.text.split("\n"):
         found = _COUNTED_LINES.match(line)

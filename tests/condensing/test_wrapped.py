@@ -79,9 +79,8 @@ def test_a_text_that_is_nothing_but_one_string_is_read_as_what_the_string_says()
 def test_counts_of_a_text_that_is_one_string_say_whose_lines_they_are() -> None:
     lines = "\n".join(json.dumps({"bed": f"b{n}", "soil": "peat" if n == 9 else "loam"}) for n in range(200))
     result = condense_structurally(json.dumps(lines), 300, "Which soil is unusual?")
-    assert result.text.startswith("[in one string of JSON:]\n200 lines; ")
+    assert result.text.startswith("text (in one JSON string):\n200 lines; ")
     assert "peat" in result.text
-    assert result.kind == "json"
 
 
 def test_a_string_that_is_cut_off_is_read_as_far_as_it_goes() -> None:

@@ -35,7 +35,7 @@ SMALL_ENVELOPE = 0.12
 """Share of the budget; a smaller envelope is always shown."""
 SMALL_ENVELOPE_BONUS = 1.5
 
-IN_ONE_STRING = "[in one string of JSON:]"
+IN_ONE_STRING = "text (in one JSON string):"
 """Title of a text that makes up the whole document, so that no path leads to it."""
 
 _PLAIN = frozenset(("text", "prose", "page"))
@@ -68,10 +68,10 @@ def _envelope(tree: Tree, kind: str, focus: Focus, budget: int) -> Reading:
 
 
 def in_one_string(reading: Reading) -> Reading:
-    """Return the reading of a text that is one string of JSON, as a text inside: its lines are none of the source."""
+    """Put all lines of a reading on the first line of the source, below a title: they are lines of a string."""
     moved(reading, lambda number: 1)
     put_title(reading, IN_ONE_STRING, 1)
-    return merge([reading], "json")
+    return reading
 
 
 @dataclass(frozen=True)
