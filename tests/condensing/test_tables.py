@@ -183,3 +183,22 @@ def test_a_row_is_found_by_its_name_even_if_that_is_a_common_word() -> None:
     rows[234] = f"ii  {'make':<16} 4.3-4         utility for directing compilation"
     text = "||/ Name             Version       Description\n" + "\n".join(rows)
     assert "make 4.3-4" in condense_structurally(text, 300, "which version of make is there?").text
+
+
+def test_the_totals_above_a_table_come_before_counts_of_its_columns() -> None:
+    rows = [
+        f"{n % 7 + 1:9d}    0.{n:03d}    0.000    0.{n:03d}    0.000 library_{n % 40}.py:{n}(function_{n})"
+        for n in range(200)
+    ]
+    text = "\n".join(
+        [
+            "         18420 function calls (17911 primitive calls) in 0.031 seconds",
+            "",
+            "   Ordered by: cumulative time",
+            "",
+            "   ncalls  tottime  percall  cumtime  percall filename:lineno(function)",
+            *rows,
+        ]
+    )
+    for question in ("", "what takes the time?"):
+        assert "18420 function calls" in condense_structurally(text, 400, question).text

@@ -54,7 +54,9 @@ def log() -> str:
 
 def beside() -> str:
     """Tables with lines around them."""
-    return "The ovens of the bakery\n\n" + pods() + "\n\nWarning: oven web-7 has failed\nAll ovens were read at noon\n"
+    return (
+        "The 120 ovens of the bakery\n\n" + pods() + "\n\nWarning: oven web-7 has failed\nAll ovens were read at noon\n"
+    )
 
 
 WORDS = "rye spelt dough crust tray lid peel bench flour yeast salt heat steam scale rack paddle".split()

@@ -142,7 +142,7 @@ _TABLE = {
         severity_asked=0.4,
         roles={"named": 2.5, "incomplete": 0.9, "header": 0.4, "counts": 0.3, "first rows": 0.15},
     ),
-    "lines beside tables": Weights(severity=0.25, severity_asked=0.25, roles={"line": 0.3}),
+    "lines beside tables": Weights(severity=0.25, severity_asked=0.25, roles={"totals": 0.6, "line": 0.3}),
     "test_run": Weights(
         severity=0.1,
         severity_asked=0.3,

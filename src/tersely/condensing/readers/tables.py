@@ -51,7 +51,11 @@ DISTINCT = 0.9
 """Share of different values from which on a column may have the names of the rows."""
 LEAST_SAVED = 0.25
 """Share of an ordinary row that must have usual values, or it is shown whole."""
+TOTALS_LINES = 3
+LONGEST_TOTALS = 200
+"""Lines above and below a table that may state its totals, and how long such a line may be."""
 
+_AMOUNT = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s+(?!of\b)[^\W\d_]{3,}")
 _VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
 
@@ -82,7 +86,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
     found = scan(all_texts, focus)
     rows = Features(found).scores(WEIGHTS["table"], focus)
-    beside = Features(found, roles=["line"] * len(all_texts)).scores(WEIGHTS["lines beside tables"], focus)
+    beside = Features(found, roles=_roles_beside(blocks)).scores(WEIGHTS["lines beside tables"], focus)
     leaders = _weigh_alike(blocks, focus, rows)
     offset = 0
     for block in blocks:
@@ -149,6 +153,28 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         offset += size
     alone = len(all_totals) == 1
     return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
+
+
+def _roles_beside(blocks: list[TablePart]) -> list[str]:
+    """Return for each row and line if it states totals: an amount of something, right above or below a table.
+
+    `1842 function calls in 0.031 seconds` says of the whole what no row does.
+    """
+    roles: list[str] = []
+    for at, block in enumerate(blocks):
+        texts = block.table.texts if block.table else block.texts
+        found = ["line"] * len(texts)
+        if block.table is None:
+            near: set[int] = set()
+            if at + 1 < len(blocks):
+                near.update(range(max(0, len(texts) - TOTALS_LINES), len(texts)))
+            if at:
+                near.update(range(min(TOTALS_LINES, len(texts))))
+            for number in near:
+                if len(texts[number]) <= LONGEST_TOTALS and _AMOUNT.search(texts[number]):
+                    found[number] = "totals"
+        roles += found
+    return roles
 
 
 def _equal_rows(table: Table) -> dict[str, list[int]]:
