@@ -109,11 +109,14 @@ def evidence(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         line_end = text.find(b"\n", first)
         line_end = len(text) if line_end < 0 else line_end
         at = max(min(line_end, first + 16 * _REACH), first + 1)
+        is_heading = text[line_end - 1 : line_end] in _ENDS_OF_HEADINGS
+        if not is_heading and _WORD.search(text, places[0][1], at) is None:
+            continue
         cues = list(_cues(text, first, at))
         if not cues:
             continue
         yield from _in_line(text, cues, at, near)
-        if text[line_end - 1 : line_end] in _ENDS_OF_HEADINGS:
+        if is_heading:
             yield from _below(text, cues, near)
 
 
@@ -262,6 +265,7 @@ def _named_by_context(word: bytes, before: bytes) -> Name | None:
     return _CIPHER if _KEYS_OF_CIPHERS.search(before) else _UNNAMED
 
 
+@remembered
 def _demanded(gap: bytes, name: Name, *, pair: bool) -> tuple[int, bool]:
     """The least look that a word must have, by what stands between it and the name; and whether it is close to it."""
     words = [word.strip(b"\"'`*:=()[]{},.") for word in gap.lower().split()]
