@@ -1,6 +1,7 @@
-"""Gives memory that was freed back to the system, where the C library would keep it."""
+"""Gives memory that was freed back to the system, where the C library would keep it; collects garbage rarely."""
 
 import contextlib
+import gc
 
 
 def release_memory() -> None:
@@ -12,3 +13,12 @@ def release_memory() -> None:
 
     with contextlib.suppress(OSError, AttributeError, TypeError):  # Windows, macOS, musl
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def collect_rarely() -> None:
+    """For a process that has loaded what it needs and answers small requests from now on.
+
+    What is loaded is never garbage, and a small request makes thousands of short-lived objects that need no collector.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)

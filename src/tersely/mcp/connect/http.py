@@ -182,7 +182,8 @@ class UpstreamHTTPClient(httpx2.AsyncClient):
 
     def build_request(self, method: str, url: httpx2.URL | str, **parts: Any) -> httpx2.Request:
         """As the library's; a message to the server needs none of its merging of addresses, headers and cookies."""
-        if method != "POST" or not isinstance(url, httpx2.URL) or set(parts) != {"json", "headers"}:
+        is_message = method == "POST" and isinstance(url, httpx2.URL) and set(parts) == {"json", "headers"}
+        if not is_message or self.cookies:  # those of a load balancer
             return super().build_request(method, url, **parts)
         content = json.dumps(parts["json"], ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
         headers = {**self._own_headers, **{name.lower(): value for name, value in parts["headers"].items()}}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio
 from mcp.server.stdio import stdio_server
 
-from tersely.cpu.memory import release_memory
+from tersely.cpu.memory import collect_rarely, release_memory
 from tersely.cpu.run import run_in_thread
 from tersely.mcp.servers import Server
 from tersely.servers.gateway.call_limits import CallLimits, limits_from
@@ -81,6 +81,7 @@ async def running_gateway(
         limits=CallLimits(*limits_from(settings)),
     )
     release_memory()  # of the imports
+    collect_rarely()
     async with gateway.running():
         yield gateway
 

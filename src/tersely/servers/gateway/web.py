@@ -87,18 +87,33 @@ def build_gateway_app(
     def with_auth(app: ASGIApp) -> ASGIApp:
         return RequireAuthMiddleware(app, []) if verifier else app
 
+    mcp = with_auth(DisconnectWatch(StreamableHTTPASGIApp(manager)))
     return Starlette(
         routes=[
-            Route("/mcp", endpoint=with_auth(DisconnectWatch(StreamableHTTPASGIApp(manager)))),
+            Route("/mcp", endpoint=mcp),
             Route("/health", endpoint=health),
             Route("/metrics", endpoint=with_auth(MetricsEndpoint(gateway))),
         ],
         middleware=[
             Middleware(HostGuard, allowed_hosts=allowed_hosts),
             *((Middleware(TokenGuard), *verifier.middleware()) if verifier else ()),
+            Middleware(MessagesFirst, path="/mcp", endpoint=mcp),
         ],
         lifespan=lifespan,
     )
+
+
+class MessagesFirst:
+    """ASGI middleware: hands the one path that is called all the time to its endpoint, past the router."""
+
+    def __init__(self, app: ASGIApp, path: str, endpoint: ASGIApp) -> None:
+        self.app = app
+        self.path = path
+        self.endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_message = scope["type"] == "http" and scope["path"] == self.path
+        await (self.endpoint if is_message else self.app)(scope, receive, send)
 
 
 class MetricsEndpoint:
