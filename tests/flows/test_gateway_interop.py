@@ -1,7 +1,8 @@
 """The gateway between third-party clients and servers.
 
 Clients: the MCP Inspector's command line; the TypeScript SDK, both generations; the Python SDK of the older protocol,
-langchain-mcp-adapters, OpenAI Agents, pydantic-ai and FastMCP, with their default time limits. Servers: filesystem,
+langchain-mcp-adapters, OpenAI Agents, pydantic-ai and FastMCP, with their default time limits, also beside two busy
+loops. Servers: filesystem,
 everything, memory and sequential-thinking from npm; git, time, fetch and sqlite from PyPI; each is called.
 `make interop` installs them and runs this; without them the tests are skipped.
 """
@@ -9,9 +10,13 @@ everything, memory and sequential-thinking from npm; git, time, fetch and sqlite
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
+import sysconfig
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +28,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from conformance.processes import TERSELY, listening
+from tersely.shapes.pieces import LONGEST_LINE
 from tersely.text.tokens import O200K
 from tests.fakes.llm_server import serving
 
@@ -34,6 +40,14 @@ NODE_TOOLS = INTEROP / "node_modules" / ".bin"
 PYTHON_TOOLS = ROOT / ".venv-interop" / "bin"
 OLDER_TOOLS = ROOT / ".venv-interop-older" / "bin"
 ERAS = ("legacy", "2026-07-28")
+SDK = INTEROP / "node_modules" / "@modelcontextprotocol" / "sdk" / "dist" / "esm"
+SOURCES = [
+    *(Path(sysconfig.get_path("stdlib")) / name for name in ("argparse.py", "tarfile.py", "typing.py")),
+    SDK / "shared" / "protocol.js",
+    SDK / "types.js",
+    SDK / "types.d.ts",
+]
+BUDGETS = {"files_brief": 300, "files": 1_000, "files_long": 4_000}
 NEEDLE = "ERROR payments refused: certificate of ledger-7 expired"
 
 
@@ -70,6 +84,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines[43_210] = f"2026-11-15T10:43:12Z {NEEDLE}"
     (folder / "api.log").write_text("\n".join(lines))
     assert (folder / "api.log").stat().st_size > 4_000_000
+    for source in SOURCES:
+        if source.exists():
+            shutil.copy(source, folder)
     return folder
 
 
@@ -101,6 +118,12 @@ def gateway(files: Path, repository: Path, tmp_path_factory: pytest.TempPathFact
         for name, (program, *arguments) in commands.items()
         if program.exists()
     }
+    for name, budget in BUDGETS.items():
+        if "files" in servers:
+            servers[name] = {
+                **servers["files"],
+                "summarization": {"size_threshold_tokens": 5_000, "summary_max_token_limit": budget},
+            }
     if "memory" in servers:
         servers["memory"]["env"] = {"MEMORY_FILE_PATH": str(files / "memory.jsonl")}
     config = tmp_path_factory.mktemp("gateway") / "mcp.json"
@@ -209,28 +232,103 @@ def test_the_typescript_sdk_hears_progress_of_a_server_from_npm(
     assert "completed" in text_of(said["result"])
 
 
-@pytest.mark.parametrize("client", ["mcp1", "langchain", "openai-agents", "pydantic-ai"])
+@pytest.mark.parametrize(
+    ("client", "limit"), [("mcp1", None), ("langchain", None), ("openai-agents", 5), ("pydantic-ai", 5)]
+)
+@pytest.mark.parametrize("loops", [0, 2])
 def test_a_python_client_connects_within_its_default_time_limits(
-    client: str, older: Path, python_servers: Path, tmp_path: Path
+    client: str,
+    limit: float | None,
+    loops: int,
+    older: Path,
+    python_servers: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """OpenAI Agents and pydantic-ai give up after five seconds, so on a busy machine a timeout is only reported."""
-    python = sys.executable if client == "pydantic-ai" else str(older / "python")
-    command = [sys.executable, "-m", "tersely", "gateway", "--", str(python_servers / "mcp-server-time")]
-    load = os.getloadavg()[0]
-    run = subprocess.run(
-        [python, "client.py", client, json.dumps(command), "get_current_time", '{"timezone": "Europe/Lisbon"}'],
+    load = max(os.getloadavg()[0], loops)
+    with ExitStack() as busy:
+        for _ in range(loops):
+            loop = busy.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            busy.callback(loop.kill)
+        began = time.perf_counter()
+        run = python_client(
+            client,
+            [str(python_servers / "mcp-server-time")],
+            "get_current_time",
+            '{"timezone": "Europe/Lisbon"}',
+            tmp_path,
+        )
+        seconds = time.perf_counter() - began
+    with capsys.disabled():
+        outcome = "gave up" if gave_up(run) else "called" if not run.returncode else "failed"
+        print(f"\n  {client}, limit {limit or 'none'}, {loops} busy loops, load {load:.1f}: {outcome}, {seconds:.1f} s")
+    if gave_up(run) and load > 1:
+        pytest.skip(f"{client} gave up in its default time; the machine is busy (load {load:.1f})")
+    assert run.returncode == 0, run.stderr
+    seen = json.loads(run.stdout)
+    assert seen["limit"] == limit, "the client has the time limit that it has by itself"
+    assert "get_current_time" in seen["tools"] and "Europe/Lisbon" in str(seen["said"])
+
+
+def python_client(
+    client: str, server: list[str], tool: str, arguments: str, tmp_path: Path
+) -> subprocess.CompletedProcess[str]:
+    """Run one of the clients of `client.py` with the gateway in front of this server."""
+    python = sys.executable if client == "pydantic-ai" else str(OLDER_TOOLS / "python")
+    command = [sys.executable, "-m", "tersely", "gateway", "--", *server]
+    environment = {
+        **os.environ,
+        "PATH": f"{NODE_TOOLS}{os.pathsep}{os.environ['PATH']}",
+        "TERSELY_DATA_DIR": str(tmp_path / "data"),
+        "HOME": str(tmp_path),
+    }
+    return subprocess.run(
+        [python, "client.py", client, json.dumps(command), tool, arguments],
         cwd=INTEROP,
-        env={**os.environ, "TERSELY_DATA_DIR": str(tmp_path / "data"), "HOME": str(tmp_path)},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    if run.returncode and re.search("(?i)tim(ed?|e) ?out|Failed to initialize", run.stderr) and load > 1:
-        pytest.skip(f"{client} gave up in its default time; the machine is busy (load {load:.1f})")
+
+
+def gave_up(run: subprocess.CompletedProcess[str]) -> bool:
+    """Whether a client ended because it waited too long."""
+    return bool(run.returncode and re.search("(?i)tim(ed?|e) ?out|Failed to initialize", run.stderr))
+
+
+WEATHER = {"temperature": 36, "conditions": "Light rain / drizzle", "humidity": 82}
+"""What the everything server says of Chicago, with an output schema."""
+
+
+@pytest.mark.parametrize("generation", ["v1", "v2"])
+def test_the_typescript_sdk_gets_typed_data_of_a_small_result(
+    generation: str, node: Path, gateway: str, tmp_path: Path
+) -> None:
+    """It checks the data against the listed output schema itself."""
+    tool = "everything__get-structured-content"
+    said = typescript(generation, gateway, tool, {"location": "Chicago"}, node=node, tmp_path=tmp_path)
+
+    assert said["result"]["structuredContent"] == WEATHER
+    listed = next(one for one in said["tools"] if one["name"] == tool)["outputSchema"]
+    assert set(WEATHER) <= set(listed["properties"])
+
+
+def test_pydantic_ai_gets_typed_data_of_a_small_result(node: Path, older: Path, tmp_path: Path) -> None:
+    run = python_client(
+        "pydantic-ai",
+        [str(node / "mcp-server-everything")],
+        "get-structured-content",
+        '{"location": "Chicago"}',
+        tmp_path,
+    )
+
+    if gave_up(run) and os.getloadavg()[0] > 1:
+        pytest.skip("pydantic-ai gave up in its default time; the machine is busy")
     assert run.returncode == 0, run.stderr
-    seen = json.loads(run.stdout)
-    assert "get_current_time" in seen["tools"] and "Europe/Lisbon" in seen["said"]
+    assert json.loads(run.stdout)["said"] == WEATHER
 
 
 # Servers
@@ -275,6 +373,40 @@ async def test_several_megabytes_from_the_filesystem_server_fit_and_can_be_read_
 
     assert NEEDLE in text
     assert "GET /cart/59999 200" in text_of(last.model_dump())
+
+
+@pytest.mark.parametrize("server", BUDGETS)
+async def test_every_line_quoted_from_a_source_file_is_the_line_of_that_number(
+    server: str, node: Path, files: Path, gateway: str
+) -> None:
+    quoted = 0
+    async with Client(gateway) as client:
+        for source in SOURCES:
+            lines = (files / source.name).read_text().split("\n")
+            arguments = {"path": str(files / source.name), "looking_for": "how are errors reported?"}
+            text = text_of((await client.call_tool_mcp(f"{server}__read_text_file", arguments)).model_dump())
+            assert O200K.count(text) <= BUDGETS[server] + 150
+            found = list(numbered_lines(text))
+            assert found, source
+            for number, line in found:
+                whole = lines[number - 1]
+                # Of a very long line, only a part may be quoted.
+                assert line in whole if len(whole) > LONGEST_LINE else line == whole, (source, number)
+            quoted += len(found)
+    assert quoted > 10 * len(SOURCES)
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines that a condensed source quotes, with the numbers it gives them."""
+    number = 0
+    for line in text.split("\n"):
+        if (mark := re.fullmatch(r"…(\d*)", line)) is not None:
+            number = int(mark[1] or 0)
+        elif number and line.startswith("[") and line.endswith("]"):
+            return
+        elif number:
+            yield number, line
+            number += 1
 
 
 async def test_the_git_and_time_servers_answer_side_by_side(

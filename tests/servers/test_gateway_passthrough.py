@@ -236,10 +236,12 @@ async def test_prompts_of_a_server_that_was_not_known_yet_are_announced() -> Non
         gateway(at(url), wait=0) as ours,
         Client(ours.url, mode="legacy", message_handler=listen) as client,
     ):
+        names = [prompt.name for prompt in await client.list_prompts()]
         with anyio.fail_after(300):
-            while "notifications/prompts/list_changed" not in heard:
+            while not names and "notifications/prompts/list_changed" not in heard:
                 await anyio.sleep(0.01)
         assert [prompt.name for prompt in await client.list_prompts()] == ["greet"]
+    assert "notifications/resources/list_changed" not in heard, "nobody has listed resources"
 
 
 # What clients want to hear

@@ -855,7 +855,9 @@ class Gateway:
 
     async def _listed(self, request: ClientRequest, key: str) -> Answer:
         """The page of a single server; for several servers, all entries in one page, each with its connection."""
-        if not request.pool.supporting("prompts" if key == "prompts" else "resources"):
+        capability = "prompts" if key == "prompts" else "resources"
+        request.pool.asked.add(capability)
+        if not request.pool.supporting(capability):
             if request.pool.was_guessed:
                 return {key: []}
             raise MCPError(types.METHOD_NOT_FOUND, "Method not found", request.context.method)

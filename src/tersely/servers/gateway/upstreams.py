@@ -93,6 +93,9 @@ class Pool:
     was_guessed: bool = False
     """A client was told about capabilities that servers which had never been seen might have."""
 
+    asked: set[str] = field(default_factory=set)
+    """Of prompts and resources, what a client has listed; only that can have changed for it."""
+
     _listed: tuple[object, ...] = ()
     _catalogue: Catalogue | None = None
     _resources: dict[str, Connection] = field(default_factory=dict)
@@ -476,7 +479,7 @@ class Upstreams:
     def _announce_lists(self, pool: Pool, connection: Connection) -> None:
         """Tell clients about the prompts and resources of a server that nothing was known of when they came."""
         for capability in ("prompts", "resources"):
-            if capability in (connection.introduction.get("capabilities") or {}):
+            if capability in pool.asked and capability in (connection.introduction.get("capabilities") or {}):
                 method = f"notifications/{capability}/list_changed"
                 self._forward_notification(pool, connection, method, {}, None)
 
