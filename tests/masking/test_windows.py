@@ -20,7 +20,8 @@ SIGNED = {
 
 
 def test_a_pattern_that_is_passed_over_without_its_sign_never_matches_without_it() -> None:
-    texts = {case.text.encode("utf-8", "surrogatepass") for case in (*positives(17), *plain_texts(17))}
+    cases = [case.text for case in positives(17)] + [case.text for case in plain_texts(17)]
+    texts = {text.encode("utf-8", "surrogatepass") for text in cases}
     texts |= {b"Authorization: Bearer qT8vR2mZ5xW9bK4n", b"bob@mail.example.org:Sommer-Wiese-81\n"}
     seen: set[str] = set()
     commands: set[int] = set()
