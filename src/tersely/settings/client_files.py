@@ -200,7 +200,13 @@ def _is_as_routed(entry: "_Entry", back: "Sequence[_Edit]", earlier: "_Entry") -
         written = [_Entry(client, _parse(client, path, text), text, entry.key).written() for text in texts]
     except (_Unroutable, ConfigError):
         return False
-    return written[0] == written[1]
+    one, other = map(_without_blanks, written) if client.syntax == "json" else written
+    return one == other
+
+
+def _without_blanks(text: str) -> str:
+    """JSON without what only lays it out, as editors change it in a whole file."""
+    return re.sub(r'("(?:\\.|[^"\\])*+")|\s+', lambda found: found[1] or "", text)
 
 
 def is_ours(entry: object) -> bool:
