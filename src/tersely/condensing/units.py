@@ -178,6 +178,8 @@ class Reading:
     """Decay within a family: its k-th member counts 1 / (1 + decay × k)."""
     totals: "Callable[[], Totals] | None" = None
     """What the head says, and all that units count, in a form that adds up over sections."""
+    span: tuple[int, int] | None = None
+    """First and last line of what was read, if known: not every line of a long text has a unit."""
 
 
 @dataclass
@@ -649,19 +651,23 @@ class Gaps:
                     seen[first - 1 : last] = b"\1" * (last - first + 1)
         self.by |= shown
 
-    def marks(self, units: Sequence[Unit], order: Sequence[int]) -> dict[int, str]:
-        """Return the marks by the shown unit that follows the gap; `len(units)` is the end."""
+    def marks(self, reading: Reading, order: Sequence[int]) -> dict[int, str]:
+        """Return the marks by the shown unit that follows the gap; the number of units is the end."""
         if not order or self.most < 0:
             return {}
+        units = reading.units
         gaps: list[tuple[int, int]] = []
         previous = -1
         for index in [*order, len(units)]:
-            hidden = self._hidden(units, previous, index)
+            hidden = self._hidden(reading, previous, index)
             if hidden:
                 gaps.append((hidden, index))
             previous = index
         gaps.sort(key=lambda gap: (-gap[0], gap[1]))
-        sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in gaps[: self.most] if hidden > 1}
+        # In another order than that of the source, several gaps have the same lines.
+        is_ordered = all(units[one].first <= units[other].first for one, other in pairwise(order))
+        largest = gaps[: self.most] if is_ordered else ()
+        sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in largest if hidden > 1}
         return {index: sized.get(index, GAP) for _, index in gaps}
 
     def between(self, before: Unit, after: Unit) -> bool:
@@ -670,13 +676,15 @@ class Gaps:
             return after.first > before.last + 1
         return before.last < after.first - 1 and 0 in self.seen[before.last : after.first - 1]
 
-    def _hidden(self, units: Sequence[Unit], previous: int, index: int) -> int:
+    def _hidden(self, reading: Reading, previous: int, index: int) -> int:
         """Return how many lines are missing between two shown units."""
+        units = reading.units
         missing = units[previous + 1 : index]
         if self.lines is None:
             return sum(unit.count for unit in missing)
-        start = units[previous].last if previous >= 0 else units[0].first - 1
-        end = units[index].first if index < len(units) else units[-1].last + 1
+        first, last = reading.span or (units[0].first, units[-1].last)
+        start = units[previous].last if previous >= 0 else min(first, units[0].first) - 1
+        end = units[index].first if index < len(units) else max(last, units[-1].last) + 1
         if end <= start + 1:
             # A part of the same line is missing, or the order is not that of the source.
             return int(end == start and any(unit.count for unit in missing))
@@ -697,7 +705,7 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
         owner = units[index].parent
         if owner is not None:
             shown[owner - base] = shown.get(owner - base, 0) + max(1, units[index].count)
-    marks = gaps.marks(units, order) if reading.gaps else {}
+    marks = gaps.marks(reading, order) if reading.gaps else {}
     if reading.numbered:
         marks = _numbered_marks(units, order, marks, changed)
     lines: list[str] = []
@@ -790,6 +798,8 @@ def moved(reading: Reading, line: Callable[[int], int], last: Callable[[int], in
     Where one line of the part is several lines of the text, `last` returns the last of them.
     """
     last = last or line
+    if reading.span is not None:
+        reading.span = line(reading.span[0]), last(reading.span[1])
     for unit in reading.units:
         empty = unit.last < unit.first
         unit.first = line(unit.first)

@@ -1,0 +1,49 @@
+"""The size of a gap, in texts with more lines than a reader makes units of."""
+
+import re
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from tersely.condensing.structural import condense_structurally
+
+LINES = 8_000
+BUDGET = 300
+DRAW = Random(3)
+WORDS = ["".join(DRAW.choices("abcdefghijklmnoprstuw", k=DRAW.randint(3, 9))) for _ in range(4_000)]
+SIZED = re.compile(r"\[… ([\d,]+) lines\]")
+
+
+def word() -> str:
+    return DRAW.choice(WORDS)
+
+
+SHAPES: dict[str, Callable[[int], str]] = {
+    "numbers": lambda at: str(at + 1),
+    "words, and prompts that divide them": lambda at: f"{'aws ' if at % 2_500 == 9 else ''}{word()} {word()} {word()}",
+    "paths": lambda at: f"./{word()}/{word()}/{word()}.py",
+    "settings": lambda at: f"{word()}.{word()}.{at} = {word()}",
+    "sections of settings": lambda at: f"[{word()}{at}]" if at % 10 == 0 else f"{word()}={word()}",
+    "commands": lambda at: f"gcc -c {word()}.c -o {word()}.o",
+    "log": lambda at: f"2026-11-16T10:{at // 60 % 60:02d}:{at % 60:02d}Z INFO {word()} {word()} {word()}",
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("focus", ["", "which line is about nothing in particular?"])
+def test_a_mark_counts_all_lines_that_its_gap_hides(shape: str, focus: str) -> None:
+    lines = [SHAPES[shape](at) for at in range(LINES)]
+    condensed = condense_structurally("\n".join(lines), BUDGET, focus)
+    marks = [int(number.replace(",", "")) for number in SIZED.findall(condensed.text)]
+    lost = [last - first + 1 for first, last in condensed.account.lost]
+    assert max(marks) >= max(lost), "a run of lost lines is in one gap"
+    assert sum(marks) <= sum(lost)
+
+
+def test_gaps_have_no_size_where_lines_are_in_another_order() -> None:
+    """Between the lines of one file are those of others, which are shown or missing elsewhere."""
+    lines = [f"src/{word()}.py:{at}: {word()} {word()}" for at in range(20_000)]
+    condensed = condense_structurally("\n".join(lines), 800, "")
+    marks = [int(number.replace(",", "")) for number in SIZED.findall(condensed.text)]
+    assert sum(marks) <= sum(last - first + 1 for first, last in condensed.account.lost)
