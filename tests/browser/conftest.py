@@ -9,7 +9,7 @@ from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, 
 
 from tests.browser.chromium import chromium, find_chromium
 
-PATIENCE = 30_000
+PATIENCE = 120_000
 """Milliseconds: a deadline, not a wish. A service that has just started loads its model client first."""
 
 expect.set_options(timeout=PATIENCE)
