@@ -178,17 +178,17 @@ class _SessionEvents(EventStore):
 
 
 class QuickAnswers(StreamableHTTPServerTransport):
-    """The library's transport of a session, which opens a stream of events only for an answer that takes time.
+    """The library's transport of a session, which opens a stream of events only for a call that takes time.
 
-    A stream takes several tasks, and the client has to parse it. What is answered at once, and without a message
-    before the answer, is a plain response; there is nothing to resume then.
+    A stream takes several tasks, and the client has to parse it. A call that is answered at once, and without a message
+    before the answer, gets a plain response; there is nothing to resume then.
     """
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
         message = parse(await request.body()) if all(check_accept_headers(request)) else None
         if (
             not isinstance(message, types.JSONRPCRequest)
-            or message.method == "initialize"
+            or message.method != "tools/call"
             or not self._check_content_type(request)
         ):
             # What is wrong with it, or different, is the library's; it gets the same body.
