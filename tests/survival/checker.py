@@ -87,6 +87,12 @@ def _ends(history: History) -> Iterator[Violation]:
             )
 
 
+def _is_about_a_message(event: Record) -> bool:
+    """Whether it is the notice that a message to people was lost, which may be known only after the session's end."""
+    told = json.loads(event["payload"])
+    return told.get("event_type") == "notice" and "notification" in told["metadata"]
+
+
 def _moves(history: History) -> Iterator[Violation]:
     """I2: forward only, and each attempt belongs to one worker."""
     for session, events in _by_session(history.of("event")).items():
@@ -95,7 +101,12 @@ def _moves(history: History) -> Iterator[Violation]:
             if ORDER[after] <= ORDER[before]:
                 yield Violation("I2", f"{session} went from {before} to {after}", (first, second))
         after_end = [
-            event for event in events if statuses and statuses[-1][0] in ENDS and event["seq"] > statuses[-1][1]["seq"]
+            event
+            for event in events
+            if statuses
+            and statuses[-1][0] in ENDS
+            and event["seq"] > statuses[-1][1]["seq"]
+            and not _is_about_a_message(event)
         ]
         if after_end:
             yield Violation("I2", f"{session} told something after its end", (statuses[-1][1], after_end[0]))

@@ -22,8 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import yaml
 
 from tersely.store.database import Database
+from tests.fakes.slack_server import FakeSlack
 from tests.survival import audit, wrong_clock
 from tests.survival.checker import ENDS, slowest_event, was_given_up
 from tests.survival.cluster import ROOT, Cluster, Replica, cluster
@@ -162,8 +164,16 @@ async def every_point(
 ) -> Counted:
     """F02: the process ends itself at each named point in turn; all of them once, and again as long as there is time.
 
-    The points are those that the code passes, and no others.
+    The points are those that the code passes, and no others. Messages to people have points, so there is a channel.
     """
+    async with FakeSlack().listening() as slack:
+        written = yaml.safe_load(it.config.read_text())
+        written["slack"] = {"token": slack.token, "channel": slack.channels[0], "api_url": slack.url}
+        it.config.write_text(yaml.safe_dump(written))
+        return await _every_point(it, draw, times, replicas, seconds)
+
+
+async def _every_point(it: Cluster, draw: random.Random, times: int, replicas: int, seconds: float) -> Counted:
     until = anyio.current_time() + seconds
     points = await _passed(it)
     crashes = 0

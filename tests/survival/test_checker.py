@@ -65,6 +65,15 @@ def test_an_orderly_history_has_no_violation_and_its_figures_are_told() -> None:
     assert resumed_after(history) == [pytest.approx(2.9)]
 
 
+NOTICE = '{"type": "timeline_event.created", "event_type": "notice", "metadata": %s}'
+
+
+def test_that_a_message_to_people_was_lost_may_be_known_after_the_end() -> None:
+    history = orderly()
+    history.records.append({**told(history, "x", 4), "payload": NOTICE % '{"notification": "n"}'})
+    assert not [one for one in check(history) if one.invariant == "I2"]
+
+
 DOCTORED: list[tuple[str, str, Any]] = [
     ("I1", "accepted and is unknown", lambda h: h.records.remove(the(h, "end"))),
     ("I1", "has no end", lambda h: the(h, "end").update(status="in_progress")),
@@ -73,6 +82,7 @@ DOCTORED: list[tuple[str, str, Any]] = [
     ("I2", "from in_progress to pending", lambda h: the(h, "event", 2).update(told(h, "pending", 3))),
     ("I2", "held twice under attempt 2", lambda h: the(h, "claim").update(attempt=2)),
     ("I2", "after its end", lambda h: h.records.append({**told(h, "x", 4), "payload": '{"type": "stage.status"}'})),
+    ("I2", "after its end", lambda h: h.records.append({**told(h, "x", 4), "payload": NOTICE % "{}"})),
     ("I2", "ended before it began", lambda h: the(h, "end").update(ended=1.0)),
     ("I3", "numbers are not 1..2", lambda h: h.records.remove(the(h, "event", 1))),
     ("I3", "got 3 after 1", lambda h: h.records.remove(the(h, "live", 1))),
