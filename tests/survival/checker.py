@@ -150,7 +150,7 @@ def _numbers(history: History) -> Iterator[Violation]:
                     (frame, texts.get(frame["seq"], {"kind": "none"})),
                 )
                 break
-        if last != len(texts):
+        if any(not _is_about_a_message(event) for number, event in texts.items() if number > last):
             yield Violation("I3", f"a viewer of {session} saw {last} of {len(texts)} events")
 
 
