@@ -83,6 +83,7 @@ def standard_library() -> Iterator[None]:
         by_prefix={prefix: standard(entries) for prefix, entries in table.by_prefix.items()},
         prefix=standard(table.prefix),
         form=standard(table.form),
+        any=standard(table.any),
     )
     for module in modules:
         vars(module).update({name: standard(value) for name, value in vars(module).items() if name != "DEFAULT_GROUPS"})

@@ -127,14 +127,17 @@ def test_endless_output_is_streamed_and_still_masked(tmp_path: Path) -> None:
     assert done.stdout.count("\n") == 4002 and SECRET not in done.stdout
 
 
-def test_a_private_key_is_masked_while_streaming(tmp_path: Path) -> None:
+def test_secrets_of_several_lines_are_masked_while_streaming(tmp_path: Path) -> None:
     body = ["MIIEowIBAAKCAQEA7c1Qm8vKx1Lw5pRn7YcHd0bG", "fJ2sUeA4zTkD3nQ8vLx1mW5tRzYpUcHuEo9sJ7fG"]
     lines = [
         "-----BEGIN RSA PRIVATE KEY-----",
         *body,
         "-----END RSA PRIVATE KEY-----",
+        'password: "Qm4xTr8zWq',
+        '  Lw2kPz77Vb"',
         "z",
     ]
+    body += ["Qm4xTr8zWq", "Lw2kPz77Vb"]
     script = "echo first; sleep 0.4; " + "; sleep 0.05; ".join(f"echo '{line}'" for line in lines) + "; printf last"
     done = tersely("run", "--stream-after", "0.2", "-c", script, data=tmp_path)
     assert done.stdout.startswith("first\n[MASKED:private_key:") and done.stdout.endswith("\nz\nlast")

@@ -13,6 +13,8 @@ from tersely.condensing.units import pack
 from tersely.errors import TerselyError
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
+from tersely.masking.unfinished import ends_inside_secret
+from tersely.mcp.connect.wire import HalfCharacters, LineSplitter, TooLong, answered, parse
 from tersely.mcp.raw import read_result, read_tool
 from tersely.text.decoding import decoded
 from tersely.text.tokens import O200K
@@ -35,6 +37,7 @@ def fuzz_mask(data: bytes) -> None:
     once = masker.mask(text)
     assert masker.mask(once) == once, "masking twice changes what masking once returned"
     assert once.count("\n") <= text.count("\n"), "lines appeared"
+    ends_inside_secret(data)
 
 
 def fuzz_clean(data: bytes) -> None:
@@ -75,12 +78,34 @@ def fuzz_result(data: bytes) -> None:
         read_tool("server", value)
 
 
+def _lines(data: bytes, cut: int, limit: int) -> list[bytes | int | None]:
+    splitter = LineSplitter(limit)
+    fed = [line for at in range(0, len(data), cut) for line in splitter.feed(data[at : at + cut])]
+    return [line.size if isinstance(line, TooLong) else line for line in fed if getattr(line, "size", 0) is not None]
+
+
+def fuzz_wire(data: bytes) -> None:
+    cut = 1 + len(data) % 37
+    for limit in (200, 1 << 20):
+        lines = _lines(data, len(data) or 1, limit)
+        assert _lines(data, cut, limit) == lines, "lines depend on how a stream is cut"
+        for line in lines:
+            if isinstance(line, bytes) and parse(line) is None:
+                answered(line)
+    repaired, pieces = HalfCharacters(), [data[at : at + cut] for at in range(0, len(data), cut)]
+    whole = HalfCharacters().feed(data, is_last=True)
+    assert b"".join(map(repaired.feed, pieces)) + repaired.feed(b"", is_last=True) == whole, "repairs depend on the cut"
+    with suppress(ValueError):
+        json.dumps(json.loads(whole), ensure_ascii=False).encode("utf-8")
+
+
 TARGETS: dict[str, Target] = {
     "mask": fuzz_mask,
     "clean": fuzz_clean,
     "condense": fuzz_condense,
     "decode": fuzz_decode,
     "result": fuzz_result,
+    "wire": fuzz_wire,
     **{f"reader {kind}": partial(fuzz_reader, kind) for kind in readers()},
 }
 
@@ -92,4 +117,6 @@ def seeds() -> list[bytes]:
     texts = [draw(shape, ask, 0, 3_000).text.encode() for shape, ask in dict(all_shapes()).items()]
     result = {"content": [{"type": "text", "text": "a\nb"}], "structuredContent": {"a": 1}, "isError": False}
     tool = {"name": "t", "inputSchema": {"type": "object", "properties": {"a": {"type": "string"}}}}
-    return [*texts, json.dumps(result).encode(), json.dumps(tool).encode(), b"password=hunter2hunter2\n"]
+    answer = {"jsonrpc": "2.0", "id": 7, "result": {"content": [{"type": "text", "text": "\ud83d\ude00 \ud83d"}]}}
+    messages = [json.dumps(one).encode() for one in (answer, result, tool)]
+    return [*texts, *messages, b"password=hunter2hunter2\n"]

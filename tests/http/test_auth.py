@@ -1,5 +1,9 @@
 """Loopback addresses and token comparison, shared by every HTTP entry point."""
 
+import socket
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tersely.errors import ConfigError
@@ -26,8 +30,38 @@ from tersely.http.auth import find_token_owner, is_loopback, refuse_open, token_
         "::ffff:127.0.0.1",
     ],
 )
-def test_every_spelling_of_a_loopback_address_is_recognised(host: str) -> None:
+def test_every_spelling_of_a_loopback_address_is_recognised(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also in a container without names: no spelling needs to be resolved."""
+    monkeypatch.setattr(socket, "getaddrinfo", _resolving())
     assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (("127.0.0.1",), True),
+        (("127.0.0.1", "::1"), True),
+        (("127.0.0.1", "10.0.0.1"), False),
+        (("10.0.0.1", "::1"), False),
+        ((), False),
+    ],
+)
+def test_a_name_is_loopback_if_all_its_addresses_are(
+    found: tuple[str, ...], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", _resolving(*found))
+    assert is_loopback("here.example.com") is expected
+
+
+def _resolving(*addresses: str) -> Callable[..., list[Any]]:
+    """A resolver that knows these addresses for every name."""
+
+    def resolved(*_: object, **__: object) -> list[Any]:
+        if not addresses:
+            raise socket.gaierror(socket.EAI_NONAME, "unknown")
+        return [(socket.AF_INET6 if ":" in one else socket.AF_INET, 1, 6, "", (one, 0)) for one in addresses]
+
+    return resolved
 
 
 @pytest.mark.parametrize(

@@ -715,3 +715,14 @@ def test_no_value_is_remembered_after_its_text() -> None:
     assert secret not in mask(f"password={secret} token={secret}")
     assert is_secret.cache_info().currsize == 0  # type: ignore[attr-defined]
     assert worth_masking.cache_info().currsize == 0  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{a: 1,\n  ssh_passphrase: rPmVFKQMRtT9RbsVoF_17a}\n",
+        "{name: 'a\n\n  b', passwd: Juniper!zephyr69, ssh_passphrase: 7, status: BKQtbSgqf048o2x}\n",
+    ],
+)
+def test_a_flow_mapping_over_several_lines_keeps_its_end(text: str) -> None:
+    assert isinstance(yaml.safe_load(text), dict) and isinstance(yaml.safe_load(MASKER.mask(text)), dict)

@@ -1,7 +1,15 @@
 """Where the finders look, and what they may pass over: bounded work that loses nothing."""
 
+import subprocess
+import sys
+from types import FrameType
+from typing import Any
+
+import pytest
+
 from bench.secrets.cases import plain_texts, positives
 from tersely.masking import normalise, search, structures
+from tersely.masking.mask import Masker
 from tersely.masking.patterns import Pattern, Places
 from tersely.masking.windows import _SIGNS, NameWindows
 
@@ -31,6 +39,8 @@ def test_a_pattern_that_is_passed_over_without_its_sign_never_matches_without_it
             if pattern.search(text):
                 assert windows.has_sign(sign), (sign, text)
                 seen.add(sign)
+        if normalise._change().search(text):
+            assert normalise._sign_of_change().search(text), text
         if search._ANY_COMMAND.search(text):
             present = search._command_signs().found(text)
             matching = {number for number, command in enumerate(search._COMMANDS) if command.search(text)}
@@ -67,3 +77,48 @@ def test_a_match_after_a_very_long_one_is_found_wherever_it_begins() -> None:
         text = b"<<<" + b"a" * 5_000 + b" " * distance + b"<<<b" + b" " * 9_000
         windows = NameWindows(text, Pattern(r"<<<\S+"))
         assert windows.search(Pattern("<<<b"), 0) is not None, distance
+
+
+SIZES = """
+import gc
+from tersely.masking import announced, search
+from tersely.masking.patterns import Pattern
+search.token_table(), announced._all_forms()
+patterns = [found for found in gc.get_objects() if isinstance(found, Pattern)]
+sizes = [pattern.compile()._regexp.ProgramSize() for pattern in patterns]
+print(len(sizes), max(sizes))
+"""
+"""In a process of its own: another test may have frozen the patterns or made invalid ones."""
+
+
+@pytest.mark.process
+def test_no_automaton_is_so_large_that_a_variety_of_texts_overflows_it() -> None:
+    # One of 15,000 instructions overflowed after some 4 MB of different texts; from then on it was 20 times as slow.
+    printed = subprocess.run([sys.executable, "-c", SIZES], capture_output=True, text=True, check=True).stdout
+    patterns, largest = map(int, printed.split())
+    assert patterns > 100 and largest < 6_000
+
+
+def _steps(text: str) -> int:
+    """How many lines of Python are executed to mask a text."""
+    count = 0
+
+    def step(_frame: FrameType, event: str, _value: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return step
+
+    masker, before = Masker(key=b"tests"), sys.gettrace()
+    masker.mask(text)  # Compiles.
+    sys.settrace(step)
+    try:
+        masker.mask(text)
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_names_in_front_of_one_long_match_are_not_read_again_for_each_of_them() -> None:
+    template = 'password: <%= ENV.fetch("DB_PASS", "ember-Juniper-82") %> '
+    end = 'password: <%= ENV.fetch("DB_PASS", "x'
+    assert _steps(template * 1_200 + end) < 2.5 * _steps(template * 600 + end)

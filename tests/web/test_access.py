@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
@@ -89,18 +90,18 @@ async def test_a_cookie_is_valid_for_twelve_hours_at_most(service: Running) -> N
     assert await status(COOKIE_SECONDS + 3_600) == 401
 
 
-async def test_a_cookie_ends_with_the_scopes_of_its_token(service: Running, url: str) -> None:
+@pytest.mark.parametrize("change", [{"scopes": ("read",)}, {"sha256": hashlib.sha256(b"another").hexdigest()}])
+async def test_a_cookie_ends_with_its_token_and_the_scopes_of_it(
+    service: Running, url: str, change: dict[str, Any]
+) -> None:
     value = (await service.http.post("/login", json={"token": "secret-of-dev"})).cookies[COOKIE]
     service.http.cookies.clear()
 
-    def fewer(settings: Settings) -> Settings:
-        tokens = [
-            token.model_copy(update={"scopes": ("read",)}) if token.name == "dev" else token
-            for token in settings.auth.tokens
-        ]
+    def changed(settings: Settings) -> Settings:
+        tokens = [token.model_copy(update=change) if token.name == "dev" else token for token in settings.auth.tokens]
         return settings.model_copy(update={"auth": settings.auth.model_copy(update={"tokens": tokens})})
 
-    async with other_door(service, fewer(with_tokens(url))) as later:
+    async with other_door(service, changed(with_tokens(url))) as later:
         assert (await later.get("/api/v1/sessions", headers={"Cookie": f"{COOKIE}={value}"})).status_code == 401
 
 
@@ -176,8 +177,7 @@ async def test_the_audit_log_cannot_be_changed_on_either_store(store_url: str) -
         entry = audit.AuditEntry(
             action="submit", principal="token:ci", method="token", address="10.0.0.1", target="x", status=202
         )
-        async with database.transaction() as db:
-            await audit.add_entry(db, entry, now=now)
+        await audit.record(database, entry)
         with pytest.raises((sa.exc.DBAPIError, StoreUnavailable), match="never changed"):
             async with database.transaction() as db:
                 await db.execute(sa.text("UPDATE audit_log SET principal = 'nobody'"))
@@ -186,6 +186,40 @@ async def test_the_audit_log_cannot_be_changed_on_either_store(store_url: str) -
         async with database.transaction() as db:
             assert await audit.delete_before(db, now) == 0
             assert await audit.delete_before(db, now.replace(year=now.year + 1)) == 1
+
+
+async def test_entries_that_come_together_are_each_stored_once_before_they_are_answered(tmp_path: Path) -> None:
+    async with Database.open(f"sqlite:///{tmp_path / 'a.db'}") as database:
+        write, stored_at_return = audit.AuditWriter(database), list[bool]()
+
+        async def one(number: int) -> None:
+            entry = audit.AuditEntry(
+                action="submit", principal="p", method="token", address="", target=str(number), status=202
+            )
+            await write(entry)
+            async with database.reading() as db:
+                stored_at_return.append(any(row.entry == entry for row in await audit.page(db)))
+
+        async with anyio.create_task_group() as group:
+            for number in range(30):
+                group.start_soon(one, number)
+        async with database.reading() as db:
+            targets = [row.entry.target for row in await audit.page(db)]
+    assert stored_at_return == [True] * 30
+    assert sorted(targets, key=int) == [str(number) for number in range(30)]
+
+
+def test_nothing_but_age_deletes_entries_of_the_audit_log() -> None:
+    source = Path(audit.__file__).parents[1]
+    texts = {file.relative_to(source).as_posix(): file.read_text("utf-8") for file in source.rglob("*.py")}
+    uses = re.compile(r"\b(?:update|delete|insert)\((?:tables\.)?audit_log\)[^\n]*|(?:UPDATE|DELETE FROM) audit_log")
+    found = {name: uses.findall(text) for name, text in texts.items() if uses.search(text) and "migrations" not in name}
+    assert found == {
+        "store/audit.py": [
+            "insert(audit_log), rows)",
+            "delete(audit_log).where(audit_log.c.id.in_(old)))).rowcount",
+        ]
+    }
 
 
 async def test_a_secret_in_an_address_is_masked_in_the_audit_log_and_ids_are_not(tmp_path: Path) -> None:

@@ -240,12 +240,6 @@ MOST_HELD = 16_384
 """Bytes of a streamed output that are held back while they may be a part of a secret."""
 
 
-def ends_inside_secret(text: bytes) -> bool:
-    """Whether a text ends inside of a private key."""
-    begin = text.rfind(b"-----BEGIN ")
-    return begin >= 0 and b"PRIVATE KEY" in text[begin : begin + 80] and b"-----END " not in text[begin:]
-
-
 def _replace_process(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     _restore_signals()
     try:
@@ -490,6 +484,8 @@ class _CommandRun:
         """Whether the output ends inside of a secret of several lines, whose parts alone would not be masked."""
         if self.capture.size > MOST_HELD:
             return False
+        from tersely.masking.unfinished import ends_inside_secret
+
         return any(ends_inside_secret(b"".join(piece for _, piece in self.capture.pieces(at))) for at in (OUT, ERR))
 
     def _masked(self, piece: bytes) -> bytes:

@@ -20,7 +20,7 @@ def is_loopback(host: str) -> bool:
     """Whether only this machine can reach a listener on `host`: an address in any spelling that sockets accept, in
     brackets or with a zone, or a name whose addresses are all loopback addresses.
     """
-    host = host.strip("[]").partition("%")[0].rstrip(".").lower()
+    host = host.strip("[]").rstrip(".").lower()
     if not host:
         return False  # All addresses.
     if host == "localhost":

@@ -34,7 +34,7 @@ from tersely.masking.patterns import (
     words_of,
 )
 from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan
-from tersely.masking.windows import name_windows
+from tersely.masking.windows import NameWindows, name_windows
 
 _NAME = rf"([\w.\-]*{ANCHOR}[\w.\-]*)"
 _ASSIGN = r"""["'`\])]{0,3}[ \t]*(?:[:?|+.]{0,2}=[>=]?|:|->)[ \t]*"""
@@ -59,7 +59,8 @@ _OF_WORDS = ("passphrase", "mnemonic")
 _FORMS: tuple[tuple[str, int], ...] = (
     (rf"""{_NAME}{_ASSIGN}{_WRAPPER}(?:\n[ \t]*)?{_STRING}""", _NAMED),
     (rf"""{_NAME}{_ASSIGN}(?:""\"|''')(?:\n[ \t]*)?([^"'\n]+)""", _NAMED),
-    (rf"""{_NAME}{_ASSIGN}(?:\$\{{[\w.]+:[\-=+?]?|%[qQ]?[({{]|q[qw]?[({{]|\{{){_BARE}[)}}]""", _STRONG),
+    (rf"""{_NAME}{_ASSIGN}(?:%[qQ]|q[qw]?)[({{]{_BARE}[)}}]""", _NAMED),
+    (rf"""{_NAME}{_ASSIGN}(?:\$\{{[\w.]+:[\-=+?]?|%[({{]|\{{){_BARE}[)}}]""", _STRONG),
     (rf"""{_NAME}{_ASSIGN}[A-Za-z][\w.:]*[(\[]{_BARE}[)\]]""", _STRONG),
     (rf"""{_NAME}{_ASSIGN}\{{([^{{}}\s"']{{6,}})\}}""", _STRONG),
     (rf"""{_NAME}{_ASSIGN}<!\[CDATA\[([^\]<]+)""", _NAMED),
@@ -95,8 +96,8 @@ _FORMS: tuple[tuple[str, int], ...] = (
     (rf"""(?i:alter[ \t]+\w+|set)[ \t]+(?i:set[ \t]+)?{_NAME}[ \t]+(?i:to)[ \t]+{_STRING}""", _NAMED),
     # A setter, and the default in a template.
     (rf"""{_NAME}\([ \t]*[@&]?{_STRING}["'][ \t]*\)""", _SURE),
-    (rf"""{_NAME}{_ASSIGN}["']?(?:\{{\{{|<%=?|\$\{{|#\{{)[^{{}}\n]*(?:,|default\(|\|\||\bor\b|\?:)[ \t]*(?:default=)?"""
-     rf"""{_STRING}""", _SURE),
+    (rf"""{_NAME}{_ASSIGN}["']?(?:\{{\{{|<%=?|\$\{{|#\{{)(?:[^{{}}\n%]|%[^{{}}\n>])*"""
+     rf"""(?:,|default\(|\|\||\bor\b|\?:)[ \t]*(?:default=)?{_STRING}""", _SURE),
     # What a function, a closure or a choice gives.
     (rf"""{_NAME}(?:[ \t]*:[ \t]*[\w<>?]+)?[ \t]+by[ \t]+\w+(?:\([^()\n]*\))?[ \t]*\{{[ \t]*"""
      rf"""(?:return[ \t]+)?{_STRING}""", _NAMED),
@@ -111,7 +112,6 @@ _FORMS: tuple[tuple[str, int], ...] = (
 )  # fmt: skip
 """Syntaxes: the first group is the name, the first of the others that took part is the value."""
 
-ANY_FORM = any_of([compiled(source, ignore_case=True) for source, _ in _FORMS])
 _ANY_NAME = compiled(rf"[\w.\-]*{ANCHOR}[\w.\-]*", ignore_case=True)
 
 
@@ -137,21 +137,56 @@ def _some_forms(first: int, last: int) -> _Forms:
     return _Forms(pattern, any_of((pattern,)), tuple(groups))
 
 
-_WRAPPED, _NEXT_LINE, _BELOW = 0, len(_FORMS) - 2, len(_FORMS) - 1
+_WRAPPED, _TRIPLE, _NEXT_LINE, _BELOW = 0, 1, len(_FORMS) - 2, len(_FORMS) - 1
 _QUOTED = next(
     number for number, (source, _) in enumerate(_FORMS) if source.startswith(rf"""{_NAME}["'`]?[ \t]+["'`]""")
 )
+_SLICES = ((0, 6), (6, 12)), ((12, 18), (18, 24)), ((24, _NEXT_LINE), (_NEXT_LINE, _BELOW + 1))
+"""Forms that are searched together, and of these the ones that are taken apart together.
+
+All in one automaton have so many states that its memory overflows with the variety of texts of a long-lived process,
+and the search becomes twenty times slower.
+"""
+
+
+class _SearchedForms(NamedTuple):
+    bounds: Pattern
+    parts: tuple[_Forms, ...]
 
 
 @cache
-def _all_forms() -> tuple[_Forms, ...]:
-    some = (_some_forms(first, min(first + 6, _NEXT_LINE)) for first in range(0, _NEXT_LINE, 6))
-    return (*some, _some_forms(_NEXT_LINE, _BELOW + 1))
+def _all_forms() -> tuple[_SearchedForms, ...]:
+    searched = (tuple(_some_forms(*ends) for ends in slices) for slices in _SLICES)
+    return tuple(_SearchedForms(any_of(tuple(forms.pattern for forms in parts)), parts) for parts in searched)
 
 
-def _form_of(text: bytes, start: int, end: int) -> tuple[int, Places]:
+_LONGEST = 4_096
+"""Bytes before the end of a match in which further names are tried: a longer one is not read again for each of them."""
+
+
+class _FormSearch:
+    """The matches of all forms from left to right; of several at one place, the one of the first form."""
+
+    def __init__(self, near: NameWindows) -> None:
+        self._near = near
+        self._next: list[tuple[int, int] | None] = [(-1, -1)] * len(_all_forms())
+
+    def search(self, at: int) -> tuple[int, int, tuple[_Forms, ...]] | None:
+        """The first match that begins here or later."""
+        found: tuple[int, int, tuple[_Forms, ...]] | None = None
+        for number, forms in enumerate(_all_forms()):
+            place = self._next[number]
+            if place is not None and place[0] < at:
+                places = self._near.search(forms.bounds, at)
+                place = self._next[number] = places[0] if places else None
+            if place is not None and (found is None or place[0] < found[0]):
+                found = *place, forms.parts
+        return found
+
+
+def _form_of(text: bytes, start: int, end: int, parts: tuple[_Forms, ...]) -> tuple[int, Places]:
     """The number of the form that a match has, and its groups: the name, and then the value."""
-    for forms in _all_forms():
+    for forms in parts:
         if forms.bounds.match(text, start, end) is None:
             continue
         if (places := forms.pattern.groups_of(text, start, end)) is not None:
@@ -184,29 +219,31 @@ def _is_made(before: bytes) -> bool:
 def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Values that a name announces in another syntax than `name = value`."""
     at = seen = 0
-    near = name_windows(text, clock).rare
-    while bounds := near.search(ANY_FORM, at):
+    searched = _FormSearch(name_windows(text, clock))
+    while found := searched.search(at):
         seen += 1
         if seen % 64 == 0:
             clock.check()
-        names = [name for (name,) in _ANY_NAME.every(text, *bounds[0])]
+        begin, stop, parts = found
+        names = (name for (name,) in _ANY_NAME.every(text, begin, stop))
         if not any(_announces(text[start : min(end, start + 128)], is_key=True) for start, end in names):
-            at = max(names[0][1], at + 1)
+            first = _ANY_NAME.search(text, begin, stop)
+            at = max(first[0][1] if first else 0, at + 1, stop - _LONGEST)
             continue
-        form, places = _form_of(text, *bounds[0])
+        form, places = _form_of(text, begin, stop, parts)
         name_start, name_end = places[0]
-        at = max(name_end, at + 1)
-        found = _value(text, places)
-        if found is None:
+        at = max(name_end, at + 1, stop - _LONGEST)
+        place = _value(text, places)
+        if place is None:
             continue
         name = _announces(text[name_start : min(name_end, name_start + 128)], is_key=_FORMS[form][1] == _BYTES)
         if name is None:
             continue
         if _FORMS[form][1] == _BYTES:
-            at = end = found[0] + len(text[found[0] : found[1]].rstrip(b", \t\r\n"))
-            yield SecretSpan(found[0], end, name.kind)
+            at = end = place[0] + len(text[place[0] : place[1]].rstrip(b", \t\r\n"))
+            yield SecretSpan(place[0], end, name.kind)
             continue
-        start, end = found
+        start, end = place
         value = text[start : min(end, start + LOOK)]
         if value.endswith(b":"):
             continue  # A heading: `set password policy: …`.
@@ -228,8 +265,17 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if form == _WRAPPED and not _is_made(text[name_end:start]) and not _is_strong(value, name):
             continue
         if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):
+            end = _end_of_lines(text, form, start, end)
             yield SecretSpan(start, end, name.kind)
             at = max(at, end)
+
+
+def _end_of_lines(text: bytes, form: int, start: int, end: int) -> int:
+    """Where a value ends: between three quotes with its last line, if the closing ones are there."""
+    if form != _TRIPLE:
+        return end
+    closing = text.find(text[max(0, start - LOOK) : start].rstrip()[-3:], end, end + 16 * LOOK)
+    return end if closing < 0 else start + len(text[start:closing].rstrip())
 
 
 def _announces(name: bytes, *, is_key: bool = False) -> Name | None:

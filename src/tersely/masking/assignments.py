@@ -26,7 +26,7 @@ from tersely.masking.patterns import (
     name_of_secret,
     remembered,
 )
-from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, line_start
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, in_resource_name, line_start
 from tersely.masking.structures import block_body, yaml_scalar
 from tersely.masking.windows import name_windows
 
@@ -103,7 +103,7 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if found_name is None:
             continue
         name, operator = found_name
-        if before[-1:] == b":" and b"arn:" in text[max(0, start - 100) : start].rsplit(None, 1)[-1]:
+        if in_resource_name(text, start):
             continue
         if line_end < at:
             line_end = _end_of_line(text, at)
@@ -274,7 +274,11 @@ def _block(text: bytes, start: int, name_start: int, name: Name) -> SecretSpan |
         return None
     lead = text[line_start(text, name_start, 200) : name_start]
     body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t")), LOOK)
-    if body is None or not worth_masking(text[body[0] : body[1]], name, quoted=True):
+    if body is None:
+        return None
+    lines = [line.strip() for line in text[body[0] : body[1]].split(b"\n")]
+    value = text[body[0] : body[1]] if any(b" " in line for line in lines) else b"".join(lines)
+    if not worth_masking(value, name, quoted=True):
         return None
     if body[1] - body[0] >= LOOK:
         body = block_body(text, head[0][1], len(lead) - len(lead.lstrip(b" \t"))) or body
@@ -289,6 +293,8 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes, ba
         start = _after_scheme(text, start, line_end)
     end = _closing(text, start, min(line_end, start + LOOK), quote)
     is_whole = end >= 0
+    if not is_whole and start < line_end <= start + LOOK and (below := _closing_below(text, line_end, quote)) > 0:
+        return SecretSpan(start, below, name.kind) if worth_masking(text[start:line_end], name, quoted=True) else None
     if not is_whole:
         end = min(line_end, start + LOOK)
     if quote == b"`" and b" " in text[start:end]:
@@ -305,13 +311,33 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes, ba
     return SecretSpan(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
 
 
+_MOST_LINES = 24
+"""Lines of a string."""
+_PART = compiled(r"""[ \t]*[^\s"'`{}<>][^"'`{}<>\n]*""")
+_LAST_PART = compiled(r"""[^"'`{}<>\n]*["'][ \t]*(?:[,;)}\]#][^\n]*|\r)?""")
+
+
+def _closing_below(text: bytes, line_end: int, quote: bytes) -> int:
+    """Where a string ends that goes on in the next lines; -1 if these are no part of it, or its end is missing."""
+    for _ in range(_MOST_LINES):
+        start, line_end = line_end + 1, _end_of_line(text, line_end + 1)
+        if line_end - start > LOOK or start >= line_end:
+            return -1
+        if quote in text[start:line_end]:
+            return text.find(quote, start) if _LAST_PART.is_all_of(text, start, line_end) else -1
+        if b": " in text[start:line_end] or not _PART.is_all_of(text, start, line_end):
+            return -1
+    return -1
+
+
 _FLOW_END = compiled(r"[}\]]|,[ \t]")
 
 
 def _end_in_flow(text: bytes, name_start: int, start: int, end: int) -> int | None:
-    """Where a value ends in a flow mapping whose line begins before the name; None if there is none."""
-    lead = text[line_start(text, name_start, LOOK) : name_start]
-    if lead.count(b"{") <= lead.count(b"}"):
+    """Where a value ends in a flow mapping that begins before the name, or ends after the value; None if none does."""
+    lead, value = text[line_start(text, name_start, LOOK) : name_start], text[start : min(end, start + LOOK)].rstrip()
+    is_last = value.endswith(b"}") and value.count(b"}") > value.count(b"{")
+    if lead.count(b"{") <= lead.count(b"}") and not is_last:
         return None
     place = _FLOW_END.search(text, start, end)
     return place[0][0] if place else end
@@ -464,11 +490,12 @@ def _end_of_words(
     rest = text[start:limit].rstrip()
     word = rest.split(None, 1)[0]
     is_longer = len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None
+    is_longer = is_longer and not (operator == b":" and word.endswith(b"}") and b"{" not in word)  # A flow mapping.
     if is_longer and _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start):
         end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
         return end
-    if _end_in_flow(text, name_start, start, end) is not None:
+    if _end_in_flow(text, name_start, start, start + len(rest)) is not None:
         return end
     if name.kind != "passphrase" and _is_letters(text[start:end]) and rest[end - start :].strip(b" \t,;.)"):
         return None  # "Password: must be changed": a sentence.

@@ -12,13 +12,15 @@ from collections.abc import Iterator
 from tersely.masking.looks import SIGNS, Look, is_long_hex, look
 from tersely.masking.patterns import (
     DIGITS,
+    NAME_BYTES,
     Demand,
     Name,
+    any_of,
     compiled,
     name_of_secret,
     remembered,
 )
-from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, line_start
+from tersely.masking.spans import LOOK, MaskingDeadline, SecretSpan, in_resource_name, line_start
 from tersely.masking.windows import NameWindows, name_windows
 
 FORM_WORDS = (
@@ -34,15 +36,22 @@ _REACH = 160
 _BORDER = r"""\s"'`<>(){}\[\],;|\\&"""
 _IN = rf"[^{_BORDER}]*"
 _MARKED = r"[0-9!#$%^*~?]"
-_WORD = compiled(
-    rf"{_IN}(?:[A-Za-z]{_IN}{_MARKED}|{_MARKED}{_IN}[A-Za-z]|[A-Za-z]{{12}}"
-    rf"|[a-z]{{4,9}}[\-_.][a-z]{{4,9}}[\-_.][a-z]{{4,9}}){_IN}"
+_REMARKABLE = (
+    rf"(?:[A-Za-z]{_IN}{_MARKED}|{_MARKED}{_IN}[A-Za-z]|[A-Za-z]{{12}}"
+    r"|[a-z]{4,9}[\-_.][a-z]{4,9}[\-_.][a-z]{4,9})"
 )
+_WORD = compiled(rf"{_IN}{_REMARKABLE}{_IN}")
 """Letters with a digit or a sign, three joined words, or many letters: nothing else has a look."""
-_CUE = compiled(
-    r"[\w.\-]*(?:pass|pwd|pswd|pword|secret|cred|psk|\bpw\b|community|log[io]n|auth|key|tok|\bA[KS]IA[A-Z0-9]{16}\b)[\w.\-]*",
-    ignore_case=True,
+_CUE_FORM = (
+    r"(?i:[\w.\-]*(?:pass|pwd|pswd|pword|secret|cred|psk|\bpw\b|community|log[io]n|auth|key|tok"
+    r"|\bA[KS]IA[A-Z0-9]{16}\b)[\w.\-]*)"
 )
+_CUE = compiled(_CUE_FORM)
+_WORTH_READING = compiled(
+    rf"{_CUE_FORM}(?:[!#$%^*~?]{_IN}[A-Za-z]|[^\w.\-\n][^\n]*?{_REMARKABLE}|[^\n<]*:[ \t*]*\r?\n"
+    r"""|[ \t*]*\r?\n[ \t>*`"']*[^\s"'`<>]{16,}[`"'*]*[ \t\r]*(?:\n|$))"""
+)
+"""A line with a name and, after it, a word that may have a look; or one that may be a heading."""
 _LONG = compiled(r"[A-Za-z0-9+/_=.\-]{20,}")
 _SIGNED = compiled(rf"{_IN}[A-Za-z0-9][!#$%^*~?]{_IN}")
 _OBJECT = (
@@ -70,7 +79,9 @@ _WRAPPED = compiled(r"""["'`)\]]{0,3}[ \t]*[:?]?=>?[ \t]*(?:[\w.:$&<>!@\-]*[ \t]
 """A call whose first argument is the value."""
 _OTHER_LABEL = compiled(r"""(?:["'][\w.\-]+["']|\w+[_\-]\w+|[a-z]+[A-Z]\w*)[ \t]*[:=]+[ \t"'`]*$""")
 """The name of another value, as programs write it."""
-_HEADING = compiled(r"""[^\n<]{0,120}:[ \t*]*\r?\n(?:[ \t]*\r?\n)?[ \t>*\-`"']*""")
+_HEADING = compiled(r"""(?:[^\n<]{0,120}:)?[ \t*]*\r?\n(?:[ \t]*\r?\n)?[ \t>*\-`"']*""")
+_TITLE = compiled(r"[ \t#*]*(?:[A-Za-z][\w.\-]*[ \t]+){0,4}")
+"""What may stand in front of a name that is a heading without a colon."""
 _ALONE = compiled(r"""[`"'*]*[ \t\r]*(?:\n|$)""")
 _ABOUT = frozenset(
     b"policy policies length len size expiry expires expire expired expiration reset file files path hash type id "
@@ -81,7 +92,6 @@ _ABOUT = frozenset(
 )
 """Words after a name that make what follows something about a secret, not the secret."""
 _PAIR = compiled(r"[A-Za-z][\w.@\\\-]{1,40}[:/](.+)")
-_NAMED = compiled(r"([\w.\-]*)=(.*)")
 _PADDED = compiled(r"[A-Za-z0-9+/_\-]{12,}={1,2}")
 _JOINS = compiled(r"[=&:/]|://")
 _PEOPLE = ("password", "passphrase", "pin", "otp")
@@ -100,8 +110,9 @@ _UNNAMED = Name("key", Demand.KEY)
 def evidence(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Words near a name of a secret that look like one."""
     near = name_windows(text, clock)
+    rest = near.unexplained()
     at = seen = 0
-    while places := near.search(_CUE, at):
+    while places := near.search(_WORTH_READING, at, rest):
         seen += 1
         if seen % 64 == 0:
             clock.check()
@@ -109,14 +120,11 @@ def evidence(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         line_end = text.find(b"\n", first)
         line_end = len(text) if line_end < 0 else line_end
         at = max(min(line_end, first + 16 * _REACH), first + 1)
-        is_heading = text[line_end - 1 : line_end] in _ENDS_OF_HEADINGS
-        if not is_heading and _WORD.search(text, places[0][1], at) is None:
-            continue
-        cues = list(_cues(text, first, at))
+        cues = list(_cues(rest, first, at))
         if not cues:
             continue
-        yield from _in_line(text, cues, at, near)
-        if is_heading:
+        yield from _in_line(text, rest, cues, at)
+        if cues[-1][1] == line_end or text[line_end - 1 : line_end] in _ENDS_OF_HEADINGS:
             yield from _below(text, cues, near)
 
 
@@ -137,7 +145,8 @@ def _cues(text: bytes, start: int, end: int) -> Iterator[_Cue]:
             name = _UNNAMED if is_field else _named_by_context(text[first:last], text[max(0, first - 64) : first])
             if name is None:
                 continue
-        if text[last : last + 1] != b"(" or not text[first:last].lower().startswith(_READING):
+        is_read = text[last : last + 1] == b"(" and text[first:last].lower().startswith(_READING)
+        if not is_read and not in_resource_name(text, first):
             yield first, last, name
 
 
@@ -156,42 +165,50 @@ _READING = (
 )
 
 
-def _in_line(text: bytes, cues: list[_Cue], end: int, near: NameWindows) -> Iterator[SecretSpan]:
-    first, last = cues[0], cues[-1]
-    is_strong = any(name is not _UNNAMED or text[at : at + 2] in _QUOTED for _, at, name in cues)
-    number = 0
-    for (place,) in (_WORD if is_strong else _LONG).every(text, first[1], min(end, last[1] + _REACH)):
-        while number + 1 < len(cues) and cues[number + 1][1] <= place[0]:
-            number += 1
-        if cues[number][1] >= place[0]:
-            place = place[0] + (text[place[0]] in b":="), place[1]
-            if cues[number][1] >= place[0]:
-                continue  # Another part of the name's word.
-        if text[place[0] - 1] == 0x5C and text[place[0]] in b"nrt":
-            place = place[0] + 1, place[1]  # An escaped line break.
+def _in_line(text: bytes, rest: bytes, cues: list[_Cue], end: int) -> Iterator[SecretSpan]:
+    for place, before in _words_after(text, rest, cues, end):
         start, stop = _value(text, *place)
-        if stop - start < 6 or start in near.found:
+        if stop - start < 6:
             continue
         value = text[start : min(stop, start + LOOK)]
         seems = look(value)
         if seems is Look.NOTHING or _is_torn(text, place[0]) or _names_secret(value, seems):
             continue
         is_pair = start > place[0] and text[start - 1] != 0x3D
-        if is_pair and text[start - 1] == 0x2F and cues[number][2].kind != "credential":
+        if is_pair and text[start - 1] == 0x2F and before[-1][2].kind != "credential":
             continue  # A path.
         # The nearest name, and if it says little (`key`) the one in front of it.
-        for _, cue_end, name in reversed(cues[max(0, number - 1) : number + 1]):
+        for _, cue_end, name in reversed(before):
             gap = text[cue_end : place[0] if is_pair else start]
             if len(gap) <= _REACH and _is_meant(value, seems, gap, name, pair=is_pair):
                 yield SecretSpan(start, stop, name.kind)
                 break
             if name is not _UNNAMED:
                 break
-    if first[2].kind in _PEOPLE or first[2] is _LOGIN:
-        for (place,) in _SIGNED.every(text, line_start(text, first[0], _REACH), first[0]):
+    first, _, name = cues[0]
+    if name.kind in _PEOPLE or name is _LOGIN:
+        for (place,) in _SIGNED.every(rest, line_start(text, first, _REACH), first):
             start, stop = _value(text, *place)
-            if start not in near.found and look(text[start:stop]) is Look.EVIDENT and not _is_torn(text, place[0]):
-                yield SecretSpan(start, stop, first[2].kind)
+            if look(text[start:stop]) is Look.EVIDENT and not _is_torn(text, place[0]):
+                yield SecretSpan(start, stop, name.kind)
+
+
+def _words_after(text: bytes, rest: bytes, cues: list[_Cue], end: int) -> Iterator[tuple[tuple[int, int], list[_Cue]]]:
+    """The words after the names, each with the last two names in front of it."""
+    is_strong = any(name is not _UNNAMED or text[at : at + 2] in _QUOTED for _, at, name in cues)
+    number = 0
+    for ((start, stop),) in (_WORD if is_strong else _LONG).every(rest, cues[0][1], min(end, cues[-1][1] + _REACH)):
+        while number + 1 < len(cues) and cues[number + 1][1] <= start:
+            number += 1
+        if cues[number][1] >= start:
+            start += text[start] in b":="
+            if cues[number][1] >= start:
+                continue  # Another part of the name's word.
+        if text[start - 1] != rest[start - 1] or text[stop : stop + 1] != rest[stop : stop + 1]:
+            continue  # The other part of the word is known to be a secret.
+        if text[start - 1] == 0x5C and text[start] in b"nrt":
+            start += 1  # An escaped line break.
+        yield (start, stop), cues[max(0, number - 1) : number + 1]
 
 
 def _is_torn(text: bytes, start: int) -> bool:
@@ -213,8 +230,9 @@ def _value(text: bytes, start: int, end: int) -> tuple[int, int]:
     if end - start < LOOK:
         end = start + len(word.rstrip(b".,:;?*`"))
         word = text[start:end]
-    if b"=" in word and (named := _NAMED.match(word)) and not _PADDED.is_all_of(word):
-        start += named[2][0]
+    name, is_named, _ = word.partition(b"=")
+    if is_named and not name.translate(None, NAME_BYTES) and not (word[-1] == 0x3D and _PADDED.is_all_of(word)):
+        start += len(name) + 1
     elif (b":" in word or word.count(b"/") == 1) and b"://" not in word and (pair := _PAIR.match(word)):
         start += pair[1][0]
     return start, end
@@ -296,7 +314,7 @@ def _beside(gap: bytes, name: Name, *, pair: bool) -> int:
 
 
 def _below(text: bytes, cues: list[_Cue], near: NameWindows) -> Iterator[SecretSpan]:
-    """A word alone on the line below a line that names it and ends in a colon."""
+    """A word alone on the line below a line that names it and ends in a colon, or in its name."""
     heading = _HEADING.match(text, cues[0][1], min(len(text), cues[0][1] + 400))
     if heading is None or (start := heading[0][1]) in near.found:
         return
@@ -304,12 +322,61 @@ def _below(text: bytes, cues: list[_Cue], near: NameWindows) -> Iterator[SecretS
     if place is None or place[0][1] - start < 6 or not _ALONE.match(text, place[0][1]):
         return
     value = text[start : place[0][1]]
+    if not text[cues[0][1] : start].strip(b" \t\r\n>*-`\"'"):
+        is_title = _TITLE.is_all_of(text, line_start(text, cues[0][0], _REACH), cues[0][0])
+        if not is_title or look(value) is not Look.EVIDENT:
+            return
     for _, last, name in cues:
         words = [word.strip(b"\"'`*:=()[]{},.") for word in text[last:start].lower().split()]
         is_meant = look(value) >= Look.COINED or (name.kind in _PEOPLE and look(value))
         if is_meant and not any(word in _ABOUT for word in words) and name is not _LOGIN:
             yield SecretSpan(start, place[0][1], name.kind)
             return
+
+
+_SHOWN = compiled(
+    rf"[$#] (?:[a-z][^\n]*[ \t])?(?:get|show|read|view|access|print|printenv|echo|cat|reveal"
+    rf"|decrypt|export|fetch|find-generic-password)\b([^\n]*)\r?\n({_IN}{_REMARKABLE}{_IN})[ \t\r]*(?:\n|$)"
+)
+"""A command that shows something, and a word alone in the line below it."""
+
+
+_HERE_DOCUMENT = compiled(r"""(?m:^)([^\n<]*)<<-?[ \t]*["'\\]?([A-Za-z_]\w*)["']?(?:[ \t)][^\n]*)?\n""")
+_COMMAND = any_of((_SHOWN, _HERE_DOCUMENT))
+_MOST_LINES = 24
+
+
+def below_commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """What a command that names a secret printed or read."""
+    near = name_windows(text, clock)
+    if near.search(_COMMAND, 0) is None:
+        return
+    yield from _here_documents(text, near, clock)
+    for _, asked, (start, end) in near.every(_SHOWN):
+        clock.check()
+        seems = look(text[start : min(end, start + LOOK)])
+        names = [name for _, _, name in _cues(text, *asked) if name is not _LOGIN and name is not _UNNAMED]
+        least = Look.POSSIBLE if names and names[-1].kind in _PEOPLE else Look.EVIDENT
+        if names and start not in near.found and seems >= least:
+            yield SecretSpan(start, end, names[-1].kind)
+
+
+def _here_documents(text: bytes, near: NameWindows, clock: MaskingDeadline) -> Iterator[SecretSpan]:
+    """Words that are lines of a document that the line in front of it names: `passwd --stdin root <<EOF`."""
+    rest = near.unexplained()
+    for (_, at), opening, end_word in near.every(_HERE_DOCUMENT):
+        clock.check()
+        names = [name for _, _, name in _cues(text, *opening) if name is not _LOGIN and name is not _UNNAMED]
+        least = Look.POSSIBLE if names and names[-1].kind in _PEOPLE else Look.EVIDENT
+        for _ in range(_MOST_LINES if names else 0):
+            end = text.find(b"\n", at, at + LOOK)
+            if end < 0 or text[at:end].strip() == text[slice(*end_word)]:
+                break
+            start, stop = end - len(text[at:end].lstrip()), at + len(text[at:end].rstrip())
+            word = rest[start:stop]
+            if word == text[start:stop] and _WORD.is_all_of(word) and look(word) >= least:
+                yield SecretSpan(start, stop, names[-1].kind)
+            at = end + 1
 
 
 _BY_LOOK = compiled(
@@ -328,7 +395,8 @@ _RUN_OF_ID = compiled(r"[0-9a-fA-F]+|[A-Z0-9]+|[a-z0-9]+|[A-Za-z]+")
 
 def by_look(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """What cannot be anything but a secret, without any name."""
-    for seen, (_, signed, run, literal) in enumerate(_BY_LOOK.every(text)):
+    rest = name_windows(text, clock).unexplained()
+    for seen, (_, signed, run, literal) in enumerate(_BY_LOOK.every(rest)):
         if seen % 64 == 0:
             clock.check()
         start, end = next(place for place in (signed, run, literal) if place[0] >= 0)

@@ -9,15 +9,15 @@ from enum import IntEnum
 
 from tersely.masking.patterns import (
     DIGITS,
+    IDENTIFYING_FORM,
     LETTERS,
+    UUID_FORM,
     compiled,
     is_code,
     is_coined,
-    is_identifying,
     is_odd,
     is_placeholder,
     is_random,
-    is_uuid,
     remembered,
 )
 
@@ -37,8 +37,10 @@ _EXTENSIONS = (
 )
 _EXPLAINED = compiled(
     "|".join((
+        UUID_FORM, IDENTIFYING_FORM,
         # Paths, files and hosts, options, addresses.
-        r"[./~]*(?:[\w.\-]{0,15}/)+[\w.\-]{0,24}", r"[./~]*/\w.*/.*", rf"[\w.\-]*\.(?:{_EXTENSIONS})(?::\d+){{0,2}}",
+        r"[./~]*(?:[\w.\-]{0,15}/)+[\w.\-]{0,24}", r"(?:[\w.\-=]{1,64}/)+[\w.\-=]{1,80}\.[a-z0-9]{1,6}",
+        r"[./~]*/\w.*/.*", rf"[\w.\-]*\.(?:{_EXTENSIONS})(?::\d+){{0,2}}",
         r"--?[A-Za-z][\w\-]*", r"\w+://.*", r"[\w.\-+]+@[\w.\-]+", r"[a-z0-9]+(?:\.[a-z0-9]+)*\.[a-z]{2,12}:\d{2,5}",
         r"(?:[0-9A-Fa-f]{2}[:\-]){2,}[0-9A-Fa-f]{1,2}(?::\d+)?", r".*%[0-9A-Fa-f]{2}.*",
         # Durations, times, versions, short hexadecimal numbers.
@@ -60,6 +62,8 @@ _NUMBERED = compiled(r"[a-z]+\d[a-z]+|[A-Za-z]+[\-_.]\d+|[a-z]+[\-_.][A-Z][a-z]+
 _HEX = compiled(r"[0-9a-fA-F]+")
 _PIECE = re.compile(rb"[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 """Letters of one case, or digits: in what people write they are long."""
+_RARE_SIGNS = compiled(r"[!#^~].*[!#^~]")
+_PLAIN = compiled(r"[A-Za-z]{5}")
 _RUN = compiled(r"[A-Za-z]{8,}")
 
 
@@ -70,7 +74,7 @@ def look(value: bytes) -> Look:
         return Look.NOTHING
     if _WORD_CHAIN.is_all_of(value):
         return Look.POSSIBLE
-    if is_code(value) or is_uuid(value) or is_identifying(value) or _EXPLAINED.is_all_of(value):
+    if _EXPLAINED.is_all_of(value) or is_code(value):
         return Look.NOTHING
     digits = len(value) - len(value.translate(None, DIGITS))
     letters = len(value) - len(value.translate(None, LETTERS))
@@ -85,6 +89,8 @@ def look(value: bytes) -> Look:
     if digits and signs and letters > 2 and len(value) >= 8:
         return Look.EVIDENT if is_both_cases and (digits > 1 or signs > 1) else Look.COINED
     if digits > 1 and is_both_cases and len(_PIECE.findall(value[:64])) > 0.6 * min(len(value), 64):
+        return Look.COINED
+    if is_both_cases and len(value) >= 10 and _RARE_SIGNS.search(value) and not _PLAIN.search(value):
         return Look.COINED
     if is_coined(value) and not _NUMBERED.is_all_of(value):
         return Look.COINED

@@ -25,7 +25,7 @@ from tersely.masking.clean import deceptions
 from tersely.masking.masked import Masked
 from tersely.masking.patterns import Pattern, compiled, forget_values
 from tersely.masking.search import GROUPS, Finder, find_secrets
-from tersely.masking.spans import MaskingDeadline, SecretSpan, View
+from tersely.masking.spans import INERT, MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
@@ -42,8 +42,6 @@ _IDENTIFYING, _VERIFYING = 4, 8
 
 _OURS = compiled(rf"\[MASKED:[a-z0-9_]{{1,40}}:([0-9a-f]{{{_IDENTIFYING}}})([0-9a-f]{{{_VERIFYING}}})\]")
 _NOT_OURS = b"[masked elsewhere:"
-_INERT = b"<"
-"""Replaces marks during the search: no value begins with it, and every run ends at it."""
 
 _SECONDS, _SECONDS_PER_MEGABYTE = 5.0, 1.0
 _SMALL = 4_096
@@ -169,7 +167,7 @@ class Masker:
         pieces: list[bytes] = []
         at = 0
         for (start, end), elsewhere in _MARK.every(raw):
-            pieces += (raw[at:start], _INERT * (end - start))
+            pieces += (raw[at:start], INERT * (end - start))
             at = end
             if elsewhere[0] < 0 and not self._is_ours(raw[start:end]):
                 forged.append((start, end))
@@ -326,7 +324,7 @@ def _merged(spans: list[SecretSpan], searched: bytes) -> list[SecretSpan]:
     """Spans in order, without overlaps, with the kind of the longest. A mark alone is not a secret."""
     merged: list[SecretSpan] = []
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
-        if not searched[span.start : span.end].strip(_INERT):
+        if not searched[span.start : span.end].strip(INERT):
             continue
         if merged and span.start < merged[-1].end:
             last = merged[-1]

@@ -572,7 +572,7 @@ _PLACEHOLDER_FORMS = (
     r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
     r"|\.?/[\w.\-]+(?:/[\w.\-:]*)+|\.\.?/[\w.\-/]+|~/.*|[a-z]:\\.*|https?://[^@\s]*"
 )
-_PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS})", ignore_case=True)
+_PLACEHOLDER = compiled(rf"(?s:{_PLACEHOLDER_FORMS}|.*x{{16}}.*)", ignore_case=True)
 _SHORT_PLACEHOLDER = compiled(
     rf"(?s:{_PLACEHOLDER_FORMS}|.*(?:x{{8}}|\*{{4}}|abcdefghijkl|(?:your|insert|replace)[-_]).*|.*\.{{3}}|.*(?-i:EXAMPLE(?:KEY)?))",
     ignore_case=True,
@@ -584,8 +584,8 @@ _NAME_FORM = r"[a-z][a-z0-9]{0,15}(?:[-_./:][a-z0-9]{1,15})+"
 _NAME_LIKE = compiled(_NAME_FORM)
 _IDENTIFIER = compiled(r"[A-Za-z_]\w*")
 _LETTERS_ONLY = compiled(r"[A-Za-z_]+")
-_UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
-_UUID = compiled(_UUID_FORM)
+UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_UUID = compiled(UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
 _LEET = compiled(r"[A-Za-z]\d[a-z]{2,}")
 """A digit in the middle of a word: M3adow."""
@@ -597,7 +597,7 @@ _TECHNICAL = compiled(
     r"oauth2|auth0|utf-?\d|base\d|ipv\d|sha-?\d|aes-?\d|rsa-?\d|tls-?\d|md5|http2|log4|web3|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
     ignore_case=True,
 )
-_IDENTIFYING_FORM = (
+IDENTIFYING_FORM = (
     r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
 )
@@ -607,9 +607,10 @@ _ALGORITHM_FORM = (
     r"(?:v?\d{1,5}(?:[kr]\d)?)?(?:[\-_/+@.]|\b))+(?-i:\d{0,5})"
 )
 """Names of ciphers and protocols: ECDHE-RSA-AES256-GCM-SHA384."""
-_IDENTIFYING_FORM += f"|{_ALGORITHM_FORM}"
-_IDENTIFIES = compiled(_IDENTIFYING_FORM)
-_NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{_UUID_FORM}|{_IDENTIFYING_FORM}|{_NAME_FORM}")
+IDENTIFYING_FORM += f"|{_ALGORITHM_FORM}"
+"""Versions, dates, addresses, files, algorithms."""
+_IDENTIFIES = compiled(IDENTIFYING_FORM)
+_NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{UUID_FORM}|{IDENTIFYING_FORM}|{_NAME_FORM}")
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"
@@ -670,15 +671,6 @@ def is_coined(value: bytes, *, capital: bool = False) -> bool:
 @remembered
 def is_wordy(value: bytes) -> bool:
     return _WORDY.is_all_of(value)
-
-
-def is_identifying(value: bytes) -> bool:
-    """Whether a value is a version, a date, an address, a file or an algorithm."""
-    return _IDENTIFIES.is_all_of(value)
-
-
-def is_uuid(value: bytes) -> bool:
-    return _UUID.is_all_of(value)
 
 
 def variety(value: bytes) -> int:
@@ -745,7 +737,10 @@ def is_code(value: bytes) -> bool:
         return True
     if not _CODE.is_all_of(value) or (_LEET.search(value) and not _TECHNICAL.search(value)):
         return False
-    return all(is_identifier(part) or not is_random(part) for part in value.split(b"."))
+    parts = value.split(b".")
+    # A name with its case changing at random is none; one that could be a name is enough.
+    is_named = any(part.lower() == part or (part.isalpha() and part.isupper()) or is_identifier(part) for part in parts)
+    return is_named and all(is_identifier(part) or not is_random(part) for part in parts)
 
 
 def is_identifier(value: bytes) -> bool:

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from tersely.masking.announced import ANY_FORM, ANY_SAID_FIRST, announced, in_sentences, said_first
+from tersely.masking.announced import ANY_SAID_FIRST, announced, in_sentences, said_first
 from tersely.masking.assignments import SPACED, assignments, cookies, is_mixed, spaced, worth_masking
-from tersely.masking.evidence import FORM_WORDS, by_look, evidence
+from tersely.masking.evidence import FORM_WORDS, below_commands, by_look, evidence
 from tersely.masking.looks import look
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
@@ -119,6 +119,9 @@ class TokenTable(NamedTuple):
 
     form_kinds: tuple[str, ...]
 
+    any: Pattern
+    """Any prefix or form."""
+
 
 @cache
 def token_table() -> TokenTable:
@@ -132,15 +135,18 @@ def token_table() -> TokenTable:
     longest_first = sorted(by_prefix, key=len, reverse=True)
     words = "|".join(_escaped(prefix.decode()) for prefix in longest_first if prefix[:1].isalnum())
     others = "|".join(_escaped(prefix.decode()) for prefix in longest_first if not prefix[:1].isalnum())
+    any_prefix = compiled(rf"(?:\b|\\[nrt])(?:{words})|{others}")
+    form = compiled("|".join(f"({form.pattern})" for form in known.forms))
     return TokenTable(
         by_prefix,
-        prefix=compiled(rf"(?:\b|\\[nrt])(?:{words})|{others}"),
+        prefix=any_prefix,
         shorter={
             prefix: [prefix[:size] for size in range(len(prefix), 1, -1) if prefix[:size] in by_prefix]
             for prefix in by_prefix
         },
-        form=compiled("|".join(f"({form.pattern})" for form in known.forms)),
+        form=form,
         form_kinds=tuple(form.kind for form in known.forms),
+        any=any_of((any_prefix, form)),
     )
 
 
@@ -154,8 +160,9 @@ _TOKEN_BYTES = frozenset(NAME_BYTES.replace(b".", b""))
 def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Tokens of known providers and JWTs, recognised by their form."""
     table = token_table()
+    near = NameWindows(text, table.any)
     at = seen = 0
-    while places := table.prefix.search(text, at):
+    while places := near.search(table.prefix, at):
         seen += 1
         if seen % 256 == 0:
             clock.check()
@@ -170,7 +177,7 @@ def tokens(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
                 at = token.end
                 break
     at = 0
-    while places := table.form.search(text, at):
+    while places := near.search(table.form, at):
         start, at = places[0]
         if at < len(text) and text[at] in _TOKEN_BYTES:
             continue
@@ -665,7 +672,8 @@ _KEY_NUMBERS = compiled(
     r"\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):\s*((?:[0-9a-fA-F]{2}:\s*){8,}[0-9a-fA-F]{0,2})"
 )
 
-_KEY_SIGN = any_of((compiled("PRIVATE KEY|Private-Lines"), _KEY_HEAD, _KEY_NUMBERS))
+_XML_KEY = compiled(r"<(?:D|P|Q|DP|DQ|InverseQ)>\s*([A-Za-z0-9+/=]{16,})\s*</")
+_KEY_SIGN = any_of((compiled("PRIVATE KEY|Private-Lines|<Modulus>"), _KEY_HEAD, _KEY_NUMBERS))
 
 
 def _cut_above(text: bytes, lowest: int, end: int) -> Iterator[SecretSpan]:
@@ -712,6 +720,8 @@ def private_keys(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             yield SecretSpan(start, lines[0][1], "private_key")
     for _, (start, end) in _KEY_NUMBERS.every(text):
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
+    for _, place in _XML_KEY.every(text) if b"<Modulus>" in text else ():
+        yield SecretSpan(*place, "private_key")
     for _, (start, end) in _PUTTY.every(text) if b"Private-Lines" in text else ():
         yield SecretSpan(start, start + len(text[start:end].rstrip()), "private_key")
 
@@ -909,6 +919,8 @@ def _in_percent(text: bytes, code: re.Pattern[bytes]) -> View | None:
     spelled: list[bytes] = []
     at = 0
     for ((start, end),) in _PERCENT_RUN.every(text):
+        if code is _FORM_PERCENT and b"+" not in text[start:end]:
+            continue  # As without forms.
         parts = code.split(text[start:end])
         source += (text[at:start], *parts)
         parts[1::2] = map(_percent_decoded, parts[1::2])
@@ -978,8 +990,8 @@ def _is_text(decoded: bytes) -> bool:
         return False
 
 
-_RARE = any_of((ANY_FORM, ANY_SAID_FIRST, SPACED, _FLAG, _CREDENTIAL, _CALL))
-"""All patterns for names in unusual places, searched together before each by itself."""
+_RARE = any_of((ANY_SAID_FIRST, SPACED, _FLAG, _CREDENTIAL, _CALL))
+"""Patterns for names in unusual places, searched together before each by itself."""
 
 GROUPS: dict[str, tuple[Finder, ...]] = {
     "structures": (structures,),
@@ -990,6 +1002,6 @@ GROUPS: dict[str, tuple[Finder, ...]] = {
     "private_keys": (private_keys,),
     "commands": (commands, credentials),
     "spaced": (spaced,),
-    "prose": (in_sentences, said_first, evidence, by_look),
+    "prose": (in_sentences, said_first, evidence, below_commands, by_look),
 }
 """Finders by the name of their group, in this order. The group `encoded` decodes and searches again."""

@@ -19,6 +19,10 @@ LOOK = 512
 """Bytes of a value that are read to decide whether it is a secret."""
 
 
+INERT = b"<"
+"""Replaces what is known already during a search: no value begins with it, and every run ends at it."""
+
+
 class SecretSpan(NamedTuple):
     """The span of a secret. `quote`: quotes that a mark needs there, because the value (a JSON number) has none."""
 
@@ -68,6 +72,14 @@ def line_start(text: bytes, at: int, reach: int) -> int:
     """Where the line of this place begins, or `reach` bytes before it in a long line."""
     lowest = max(0, at - reach)
     return text.rfind(b"\n", lowest, at) + 1 or lowest
+
+
+def in_resource_name(text: bytes, at: int) -> bool:
+    """Whether this place is inside of an `arn:…` or `urn:…`, whose parts are names."""
+    if text[at - 1 : at] != b":":
+        return False
+    word = text[max(0, at - 100) : at].rsplit(None, 1)[-1]
+    return b"arn:" in word or b"urn:" in word
 
 
 GAP = b"\n\0\n"

@@ -11,9 +11,9 @@ from functools import cache
 
 from tersely.masking.normalise import FOREIGN_NAMES
 from tersely.masking.patterns import ANCHOR, Pattern, PatternSet, Places, compiled
-from tersely.masking.spans import MaskingDeadline
+from tersely.masking.spans import INERT, MaskingDeadline
 
-_BEFORE, _AFTER = 512, 1536
+_BEFORE, _AFTER = 256, 1280
 _STEP = 512
 """After a name, the next one is searched from here on: everything up to here is inside the window already."""
 
@@ -29,7 +29,7 @@ _SENSITIVE = compiled(
 
 _SIGNS = {
     "header": r"(?i:\b(?:bearer|basic|digest))",
-    "key": r"PRIVATE KEY|Private-Lines|\b(?:MII|MHcCAQEE|MIHcAgEB|MIG|MC4CAQAw|b3BlbnNzaC1rZXktdjE|lQ[OHIc])"
+    "key": r"PRIVATE KEY|Private-Lines|<Modulus>|\b(?:MII|MHcCAQEE|MIHcAgEB|MIG|MC4CAQAw|b3BlbnNzaC1rZXktdjE|lQ[OHIc])"
     r"|\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):",
     "rows": r"(?i:\b(?:into|copy)[ \t])",
     "link": r"(?i:reset|invit|magic|verify|confirm|activate|one-?time)",
@@ -50,6 +50,9 @@ _NUMBERS = {sign: number for number, sign in enumerate(_SIGNS)}
 def _sign_set() -> PatternSet:
     return PatternSet(_SIGNS.values())
 
+
+_ANNOUNCING = (b"AKIA", b"ASIA")
+"""How a secret begins that announces another one: the id of an access key."""
 
 _LONG, _REACH = 4096, 16_384
 """After a match of this length, further ones are read so far only: a hostile text must not be read repeatedly."""
@@ -106,9 +109,24 @@ class NameWindows:
         found = self.found
         return (found.get(at) or found.get(at + 1) or found.get(at + 2)) if found else None
 
-    def search(self, pattern: Pattern, at: int) -> Places | None:
-        """The next match in a window. A match that reaches the end of its window is read to its real end."""
-        text, ends, starts = self.text, self._ends, self._starts
+    def unexplained(self) -> bytes:
+        """The text, with other signs in place of the secrets that earlier finders found."""
+        pieces: list[bytes] = []
+        at = 0
+        for start, end in sorted(self.found.items()):
+            if end > at and self.text[start : start + 4] not in _ANNOUNCING:
+                start = max(start, at)
+                pieces += (self.text[at:start], INERT * (end - start))
+                at = end
+        return b"".join((*pieces, self.text[at:])) if at else self.text
+
+    def search(self, pattern: Pattern, at: int, text: bytes | None = None) -> Places | None:
+        """The next match in a window. A match that reaches the end of its window is read to its real end.
+
+        Args:
+            text: What to search instead of the text, with the same windows.
+        """
+        text, ends, starts = self.text if text is None else text, self._ends, self._starts
         for index in range(bisect_right(ends, at), len(ends)):
             start, end = starts[index], ends[index]
             if places := pattern.search(text, at if at > start else start, end):

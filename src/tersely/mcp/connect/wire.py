@@ -199,7 +199,10 @@ def id_in(long: TooLong) -> types.RequestId | None:
     """Which request a dropped line answered. Servers write the id first or last; the rest is content."""
     before_content = long.head.split(b'"result"')[0].split(b'"error"')[0]
     found = _ID.search(before_content) or next(reversed(list(_ID.finditer(long.tail))), None)
-    return None if found is None else json.loads(found[1])
+    try:
+        return None if found is None else json.loads(found[1])
+    except ValueError:
+        return None  # Not the text of an id: bytes that are no UTF-8, or an unknown escape.
 
 
 def parse(line: bytes | str) -> types.JSONRPCMessage | None:
