@@ -224,6 +224,12 @@ HOSTILE: dict[str, tuple[str, Part, str]] = {
     "one word per line": ("", lambda rng, at: f"{pseudo_word(rng, 3)}{at}\n", ""),
     "blanks": (" " * 5_000, lambda rng, at: "\n" * 500 + "  ", "end"),
     "the same line": ("", lambda rng, at: "worker: connection refused\n" * 10, ""),
+    "lists of lists": (
+        "[",
+        lambda rng, at: f"[[{at}, {at % 7}.5], [{at % 9}, 1.25], [{rng.randint(1, 99)}, 2]], ",
+        "[]]",
+    ),
+    "a string without an end": ('{"log": "', lambda rng, at: f'{_time(at)} said \\"{_name(rng)}\\" again\\n', ""),
     "quotes and backslashes": ("", lambda rng, at: '"\\' * 200 + "\n", ""),
     "deeper and deeper": ("", lambda rng, at: " " * (at % 400) + f"key{at}:\n", ""),
     "signs": ("", lambda rng, at: "".join(rng.choices("|-=+#*:.,;()[]{}<>", k=80)) + "\n", ""),

@@ -5,24 +5,27 @@
     python -m bench.truth --show 3             so many examples of each class
     python -m bench.truth --smoke              a few texts
 
-Each class of statement is recomputed from the source alone: the account, gaps, counts, time ranges, quoted lines,
-values of JSON and XML at their paths and the counts of them, the use of the budget. Longer texts are checked once more,
-read in sections as very long ones are. Exits with an error if one is
-wrong. The yardstick is in a folder `shared` beside the repository; if it is missing, the command says so and uses the
-generator's texts only.
+Each class of statement is recomputed from the source alone: the account, gaps and their sizes, counts, time ranges,
+quoted lines, values of JSON and XML at their paths and the counts of them, the use of the budget. What is derived from
+the account (the closing line, notes of gateway and hooks, `--explain`, marks of the dashboard) is compared with it.
+Longer texts are checked once more, read in sections as very long ones are, and texts of many thousand lines beside
+those of the yardstick and the generator. Exits with an error if one is wrong. The yardstick is in a folder `shared`
+beside the repository; if it is missing, the command says so and uses the other texts only.
 """
 
 import gzip
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 
-from bench import truth_trees
+from bench import truth_trees, truth_views
 from bench.arguments import parser
 from bench.condense import find_yardstick
 from bench.generator.cases import all_shapes, draw
+from bench.long_texts import long_texts
 from tersely.condensing.account import Account, source_lines
 from tersely.condensing.budget import Condensed
 from tersely.condensing.readers.preamble import TIME
@@ -42,6 +45,7 @@ LEAST_IN_SECTIONS = 12_000
 LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
+_SIZED_MARK = re.compile(r"\[… ([\d,]+) lines\]$")
 _NUMBERED_MARK = re.compile(r"…(\d+)")
 _MARKS = re.compile(r"…|\[\d[\d,]* of \d|\[left out:|^\[from part ")
 _OWN_LINE = re.compile(r"\[.*\]$|\s*…\d*$|… and \d+ more files$|\S.* \+\d+ -\d+(?: \(\w+\))?$|[\w.\[\]]+(?: \(.*\))?:$")
@@ -55,7 +59,7 @@ _SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
 _PART = re.compile(r"^\[from part \d+ of \d+(?:: lines ([\d,]+)–([\d,]+))?\]$", re.M)
-_SKIPPED = re.compile(r"\n\[… [\d,]+ lines\]$")
+_SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
 """The mark of the parts before the next title."""
 _COUNTED_LINES = re.compile(r"\[?(\d+) lines; ")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
@@ -104,6 +108,11 @@ def generated_texts() -> Iterator[Text]:
         yield Text(f"generated/{case.id}", case.text, case.focus)
 
 
+def texts_of_many_lines() -> Iterator[Text]:
+    for at, (name, text) in enumerate(long_texts()):
+        yield Text(f"long/{name}", text, "" if at % 2 else "Which of them failed, and why?")
+
+
 def in_sections(texts: Iterable[Text]) -> Iterator[Text]:
     """Yield the longer texts once more, to be read in a few sections."""
     for text in texts:
@@ -119,6 +128,8 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     checks = [
         wrong_account(condensed, lines),
         wrong_line_numbers(condensed, lines),
+        wrong_skips(condensed),
+        truth_views.wrong_views(condensed, text.text, budget, text.focus),
         unused_budget(condensed, lines, budget),
     ]
     for said, about in _by_part(condensed, lines):
@@ -127,6 +138,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
             wrong_times(said, about),
             wrong_totals(said, about),
             unmarked_gaps(said, about),
+            wrong_gap_sizes(said, about),
             unknown_lines(said, about),
             wrong_values(said, "\n".join(about)),
         ]
@@ -144,7 +156,7 @@ def _by_part(condensed: Condensed, lines: list[str]) -> Iterator[tuple[Condensed
     if not titles:
         yield condensed, lines
         return
-    yield replace(condensed, text=condensed.text[: titles[0].start()].rstrip("\n")), lines
+    yield replace(condensed, text=_SKIPPED.sub("", condensed.text[: titles[0].start()].rstrip("\n"))), lines
     ends = [title.start() for title in titles[1:]] + [len(condensed.text)]
     for title, end in zip(titles, ends, strict=True):
         if title[1] is None:
@@ -292,6 +304,66 @@ def unmarked_gaps(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         before, marked = stands[0], bool(_MARKS.search(line))
 
 
+def wrong_gap_sizes(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`[… N lines]` between two lines of the source counts the lost lines between them."""
+    if condensed.kind in TREES:
+        return
+    hidden = [False] * (len(lines) + 2)
+    for at in _numbers(condensed.account.lost):
+        hidden[at] = True
+    shown = condensed.text.removesuffix(condensed.closing).rstrip("\n").split("\n")
+    place = _places_by_ending(lines)
+    said = 0
+    for at, line in enumerate(shown):
+        mark = _SIZED_MARK.match(line)
+        if mark is None:
+            continue
+        size = int(mark[1].replace(",", ""))
+        said += size
+        start = 0 if at == 0 else place(shown[at - 1])
+        end = len(lines) + 1 if at == len(shown) - 1 else place(shown[at + 1])
+        if start is None or end is None:
+            continue
+        really = sum(hidden[start + 1 : end])
+        if start < end and size != really:
+            yield "a gap of another size", f"{line} between lines {start} and {end}, where {really} are lost"
+    if said > sum(hidden):
+        yield "a gap of another size", f"marks count {said} lines, {sum(hidden)} are lost"
+
+
+def wrong_skips(condensed: Condensed) -> Iterator[tuple[str, str]]:
+    """`[… N lines]` above the title of a part counts the lines of the parts before it that are not shown."""
+    before = 0
+    for title in _PART.finditer(condensed.text):
+        if title[1] is None:
+            return
+        first, last = (int(number.replace(",", "")) for number in title.groups())
+        mark = _SKIPPED.search(condensed.text[: title.start()].rstrip("\n"))
+        said = int(mark[1].replace(",", "")) if mark is not None else 0
+        skipped = first - before - 1
+        if said != skipped and (skipped > 1 or (said and not before)):
+            yield "a gap of another size", f"{said} lines before {title[0]}, after line {before}"
+        before = last
+
+
+def _places_by_ending(lines: list[str]) -> Callable[[str], int | None]:
+    """Return a function from a shown line to the number of the only line of the source that ends with it."""
+    size = 8
+    ends: dict[str, list[int]] = defaultdict(list)
+    bare = list(map(_bare, lines))
+    for at, own in enumerate(bare):
+        ends[own[-size:]].append(at)
+
+    def place(line: str) -> int | None:
+        own = _bare(_ENDING.sub("", line))
+        if len(own) < size or "…" in line or _OWN_LINE.match(line):
+            return None
+        found = [at for at in ends.get(own[-size:], ()) if bare[at].endswith(own)]
+        return found[0] + 1 if len(found) == 1 else None
+
+    return place
+
+
 def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
     """Every line that is not ours consists of pieces of one line of the source."""
     if condensed.kind in TREES or condensed.kind in ("table", "json_lines", "prose", "dialogue"):
@@ -369,18 +441,21 @@ def main() -> None:
     chosen = options.parse_args()
     every = 60 if chosen.smoke else 1
     whole = [*yardstick_texts(), *generated_texts()]
-    texts = [text for text in (*whole, *in_sections(whole)) if chosen.only in text.name][::every]
-    found: dict[str, list[Finding]] = defaultdict(list)
-    for text in texts:
-        for budget in BUDGETS:
-            for finding in findings_in(text, budget):
-                found[finding.kind].append(finding)
-    for kind, findings in sorted(found.items()):
-        print(f"{len(findings):>6} {kind} ({len({finding.where for finding in findings})} outputs)")
-        for finding in findings[:: max(1, len(findings) // chosen.show)][: chosen.show]:
-            print(f"         {finding.where}: {finding.what[:160]}")
+    named = (text for text in chain(whole, in_sections(whole), texts_of_many_lines()) if chosen.only in text.name)
+    checked = 0
+    found: dict[str, set[str]] = defaultdict(set)
+    times: Counter[str] = Counter()
+    for text in islice(named, 0, None, every):
+        checked += 1
+        for finding in chain.from_iterable(findings_in(text, budget) for budget in BUDGETS):
+            times[finding.kind] += 1
+            found[finding.kind].add(finding.where)
+            if times[finding.kind] <= chosen.show:
+                print(f"{finding.kind}: {finding.where}: {finding.what[:160]}", flush=True)
+    for kind, places in sorted(found.items()):
+        print(f"{times[kind]:>6} {kind} ({len(places)} outputs)")
     budgets = " and ".join(map(str, BUDGETS))
-    print(f"{len(texts)} texts at {budgets} tokens, {sum(map(len, found.values()))} wrong statements.")
+    print(f"{checked} texts at {budgets} tokens, {times.total()} wrong statements.")
     if found:
         raise SystemExit(1)
 

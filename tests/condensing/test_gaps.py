@@ -47,3 +47,14 @@ def test_gaps_have_no_size_where_lines_are_in_another_order() -> None:
     condensed = condense_structurally("\n".join(lines), 800, "")
     marks = [int(number.replace(",", "")) for number in SIZED.findall(condensed.text)]
     assert sum(marks) <= sum(last - first + 1 for first, last in condensed.account.lost)
+
+
+def test_a_piece_of_a_long_line_is_marked_where_it_begins_and_ends() -> None:
+    """Else it reads like a line of the source."""
+    lines = [f"call({', '.join(word() for _ in range(140))})" if at % 3 else f"{word()} = {word()}" for at in range(90)]
+    focus = lines[40].split(", ")[70]
+    shown = condense_structurally("\n".join(lines), 300, f"where is {focus}?").text.split("\n")
+    piece = next(line for line in shown if focus in line)
+    assert piece.strip("… ") in lines[40]
+    assert piece.startswith("… ")
+    assert all(line in lines or "…" in line or line.startswith("[") for line in shown)

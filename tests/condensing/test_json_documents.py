@@ -175,3 +175,10 @@ def test_what_all_records_have_is_shown_once_and_the_rest_is_what_differs(questi
     assert text.count("web:2") == 2, "counted once, and once in a record that is shown whole"
     assert text.count("Running") <= 3
     assert "web-77" in text
+
+
+def test_the_end_of_a_document_that_breaks_off_in_a_string_is_found_in_one_pass() -> None:
+    """Two million escaped quotes, none of which closes the string: searching on from each would take hours."""
+    text = '{"a": [1], "log": "' + 'said \\"ready\\" ' * 1_000_000
+    assert json_tree.end_of(text) == len(text)
+    assert json_tree.end_of('{"a": "b"}\nplain "text') == len('{"a": "b"}')

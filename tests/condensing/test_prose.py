@@ -166,6 +166,21 @@ def test_a_statement_beats_talk_with_the_same_words() -> None:
     assert statement in shown(talk + statement + "\n" + filler, 20, "What was said about the bridge?")
 
 
+def test_the_words_a_subject_is_discussed_with_find_what_was_said_about_it() -> None:
+    about = ["The bridge has cracks in the girders.", "The cracks of the bridge reach the girders."]
+    later = ["The band plays on Sunday in the park.", "A welder mends girders and cracks in the spring."]
+    texts = [*about, *later, *(f"Day {day} was quiet at the pier and in the park." for day in range(60))]
+    _, _, band, welder, *others = prose._recurring(texts, [1.0, 1.0, *([0.1] * 62)])
+    assert welder > max(band, *others)
+
+
+def test_a_question_of_a_speaker_gives_way_to_what_is_stated() -> None:
+    other = "\n".join(f"{name}: Day {day} was quiet at the pier." for day in range(12) for name in ("Ole", "Mia"))
+    said = "Mia: The bridge should be closed because they need it in spring."
+    asked = "Ole: So what about the bridge and the cost of the repair for the harbour?"
+    assert said in shown(f"{other}\n{asked}\n{other}\n{said}\n{other}", 20, "What about the bridge?")
+
+
 def test_words_that_only_say_where_something_was_discussed_count_less() -> None:
     other = "\n".join(f"{name}: Day {day} was quiet at the pier." for day in range(12) for name in ("Ole", "Mia"))
     lamps = "Mia: The lamps are cheap."

@@ -1,5 +1,7 @@
 """Rows are chosen by question, by what is odd among their column, and by extremes."""
 
+import pytest
+
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
@@ -202,3 +204,14 @@ def test_the_totals_above_a_table_come_before_counts_of_its_columns() -> None:
     )
     for question in ("", "what takes the time?"):
         assert "18420 function calls" in condense_structurally(text, 400, question).text
+
+
+@pytest.mark.parametrize("titles", [[], ["Pods in all namespaces"], ["Pods in all namespaces", "as of this morning"]])
+@pytest.mark.parametrize("header", [["NAME        READY  STATUS    RESTARTS"], []])
+def test_plain_lines_above_a_table_are_neither_its_header_nor_rows(titles: list[str], header: list[str]) -> None:
+    rows = [f"pod-{at:<6}  1/1    Running   {at % 9}" for at in range(200)]
+    lines = condense_structurally("\n".join([*titles, *header, *rows]), 200, "").text.split("\n")
+    assert set(titles) <= set(lines)
+    owners = [line for line in lines if "of 20" in line and not line.startswith("[")]
+    assert [owner.split(" [")[0] for owner in owners] == [" ".join(line.split()) for line in header]
+    assert all(owner.endswith("of 200]") for owner in owners)

@@ -94,11 +94,41 @@ def test_copies_of_a_line_are_one_line_with_its_count(line: str) -> None:
     assert condensed.lost == []
 
 
-@pytest.mark.parametrize("line", ["migrating row {} of orders: ok", "copied object {} of bucket-a and checked it"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "migrating row {} of orders: ok",
+        "copied object {} of bucket-a and checked it",
+        "{}: all is well",
+        "item{}: all is well",
+        "{}.0% done",
+    ],
+)
 def test_lines_that_differ_only_in_a_value_are_one_line_with_its_count(line: str) -> None:
     condensed = condense("".join(line.format(at) + "\n" for at in range(1_500)), 300, "")
-    assert condensed.text.split("\n")[-1] == f"{line.format(0)} ×1500"
+    assert condensed.text.split("\n")[1] == f"{line.format(0)} ×1500"
     assert condensed.lost == []
+
+
+def test_copies_of_a_few_lines_with_keys_are_no_records() -> None:
+    lines = ["worker: connection refused" if at % 3 else "server: ready" for at in range(3_000)]
+    lines[1_000:1_000] = ["client: connection refused", "client: ready"] * 500
+    condensed = condense("\n".join(lines), 300, "")
+    assert condensed.text.split("\n")[1:] == [
+        "server: ready ×1000",
+        "worker: connection refused ×2000",
+        "client: connection refused ×500",
+        "client: ready ×500",
+    ]
+
+
+def test_a_unit_that_shows_nothing_of_its_line_does_not_show_it_in_part() -> None:
+    """The list of all resources begins with the first one."""
+    blocks = [f'resource "build" "{Random(at).randbytes(6).hex()}" {{\n  size = {at}\n}}\n' for at in range(300)]
+    condensed = condense("\n".join(blocks), 300, "What is the size 250 of?")
+    first = blocks[0].split("\n")[0]
+    assert first not in condensed.text
+    assert not any(start <= 1 <= end for start, end in condensed.account.partial)
 
 
 def test_what_is_lost_is_said_once_and_as_the_account_has_it() -> None:

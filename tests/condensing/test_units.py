@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus
-from tersely.condensing.units import Reading, Unit, merge, pack, shorten
+from tersely.condensing.units import Gaps, Reading, Unit, merge, pack, shorten
 from tersely.text.tokens import O200K
 
 
@@ -117,3 +117,20 @@ def test_a_unit_that_a_shown_count_represents_fills_nothing() -> None:
         assert text.count("line number") == 1
     count.score = -1.0
     assert pack(Reading("text", units), 600).text.count("line number") == 50
+
+
+def test_where_the_estimate_was_too_low_as_few_units_as_possible_are_removed_the_lowest_scores_first() -> None:
+    layouts = 0
+
+    def layout(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
+        nonlocal layouts
+        layouts += 1
+        return "\n".join(f"{units[at].text} and six more words for it" for at in sorted(kept))
+
+    owner = Unit("owner", 1, 1, 9.0)
+    units = [owner, *(Unit(f"number {at}", at, at, 1 + at / 100, parent=0) for at in range(2, 80))]
+    packed = pack(Reading("text", units, gaps=False, layout=layout), 200)
+    kept = sorted(packed.kept - {0})
+    assert 0 in packed.kept and kept == list(range(kept[0], len(units)))
+    assert O200K.count(layout({*packed.kept, kept[0] - 1}, {}, Gaps(units, None, 200))) > 200 >= packed.tokens
+    assert layouts < 14

@@ -366,6 +366,20 @@ def test_of_a_long_run_of_the_same_one_piece_is_counted_and_the_count_is_exact(u
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_lines_that_differ_in_digits_only_are_counted_once_and_the_count_is_exact(
+    name: EncodingName, meter: Meter
+) -> None:
+    tokenizer = Tokenizer(name)
+    assert all(tokenizer.count(f"{number:0{width}}") == 1 for width in (1, 2, 3) for number in range(10**width))
+    text = "\n".join(
+        f"{at:06} node-{at % 97}: {at * 7919 % 10_007}ms x{at % 13}y, v{at}.{at % 10}" for at in range(9_999)
+    )
+    exact = len(tokenizer.encode(text))
+    meter.characters = 0
+    assert tokenizer.count(text) == exact and meter.characters < len(text) / 10
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_lines_that_repeat_in_a_long_text_are_counted_once_and_the_count_is_exact(
     name: EncodingName, meter: Meter
 ) -> None:

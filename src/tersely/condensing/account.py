@@ -177,13 +177,16 @@ class LineClasses:
             for at in range(first - 1, last):
                 if self.classes[at] == SHOWN:
                     continue
+                if self.lines[at].strip() in place.text:
+                    self.classes[at] = SHOWN
+                    continue
                 text = text or bare(place.text)
                 own = self._bare_line(at)
-                if own in text if own else not self.lines[at].strip() or self.lines[at].strip() in place.text:
+                if own and own in text:
                     self.classes[at] = SHOWN
-                elif first == last:
+                elif first == last and place.text.strip():
                     self.classes[at] = self._with_piece(at, own, text)
-                elif _shares(self.lines[at], place.text):
+                elif first < last and _shares(self.lines[at], place.text):
                     self.classes[at] = PARTIAL
 
     def _with_piece(self, at: int, own: str, text: str) -> int:
@@ -214,7 +217,7 @@ class LineClasses:
             else map(not_, map(str.strip, self.lines))
         )
         # Greater than a class is only an empty line that is lost.
-        for found in re.finditer(b"\1+", bytes(map(gt, map(bool, empty), classes))):
+        for found in _EMPTY_LINES.finditer(bytes(map(gt, map(bool, empty), classes))):
             start, end = found.span()
             around = {*classes[max(0, start - 1) : start], *classes[end : end + 1]}
             if around and LOST not in around:
@@ -249,10 +252,13 @@ class LineClasses:
         )
 
 
+_RUNS = {kind: re.compile(b"%c++" % kind) for kind in (SHOWN, PARTIAL, FOLDED, LOST)}
+_EMPTY_LINES = re.compile(b"\1++")
+
+
 def runs_in(classes: bytearray, kind: int) -> Runs:
     """Return the ranges of lines of one class, counted from 1."""
-    sign = re.escape(bytes([kind]))
-    return tuple((found.start() + 1, found.end()) for found in re.finditer(b"(?:" + sign + b")+", classes))
+    return tuple((found.start() + 1, found.end()) for found in _RUNS[kind].finditer(classes))
 
 
 def bare(text: str) -> str:

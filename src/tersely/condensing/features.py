@@ -18,11 +18,12 @@ from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.weights import Weights
 
 _OUTCOME = re.compile(
+    r"(?=[\dAEFOPBRTefmnpt(])(?:"
     r"\b\d+ (?:tests? )?(?:passed|failed|failing|passing|errors?|failures?|skipped|warnings?|problems?)\b"
     r"|\b(?:failed|failures?|errors?|passed|total)\s?[=:]\s?\d+"
     r"|^(?:FAIL(?:ED|URE)?|OK|PASS(?:ED)?|ERROR|BUILD (?:FAILED|SUCCESS\w*)|Ran \d+ tests?|Found \d+ \w+|Plan: \d+"
     r"|Apply complete|Tests?:|Test Suites?:|make(?:\[\d+\])?: \*\*\*|npm ERR!|Total:?)"
-    r"|\bexit(?:ed)?(?: with)?(?: status| code)?:? [1-9]\d*\b|^\(\d+ rows?\)|\b\d+ files? changed\b"
+    r"|\bexit(?:ed)?(?: with)?(?: status| code)?:? [1-9]\d*\b|^\(\d+ rows?\)|\b\d+ files? changed\b)"
 )
 MOST_OUTCOMES = 12
 LAST_LINES = 40

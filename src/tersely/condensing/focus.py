@@ -199,6 +199,11 @@ def subwords(name: str) -> list[str]:
     return [part.lower() for part in _CAMEL.findall(name)]
 
 
+@lru_cache(maxsize=4_096)
+def _stems_of(label: str) -> tuple[str, ...]:
+    return tuple(stem(part) for part in subwords(label) if not part.isdigit())
+
+
 @dataclass(frozen=True)
 class Term:
     """One search term."""
@@ -263,7 +268,7 @@ class Focus:
 
     def names(self, label: str) -> float:
         """Score how well a column header or key matches the terms; abbreviations (`MEM%`) count slightly less."""
-        stems = [stem(part) for part in subwords(label) if not part.isdigit()]
+        stems = _stems_of(label)
         low = label.lower()
         total = 0.0
         for term in self.terms:

@@ -11,6 +11,7 @@ BM25 over lines is what any of them must beat.
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import pairwise
 
 from tersely.condensing.detect import reader_of
@@ -224,7 +225,7 @@ def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
             pieces.setdefault(line.first, at)
         else:
             line.parent = line_at[line.parent] if line.parent is not None else None
-    return Reading(reading.kind, units, head=reading.head, gaps=reading.gaps, decay=reading.decay)
+    return replace(reading, units=units, hidden=None, totals=None)
 
 
 def _owners_of_rows(reading: Reading, numbers: set[int]) -> dict[int, int]:
@@ -257,12 +258,10 @@ def _append_lines(reading: Reading, lines: list[Unit]) -> Reading:
         return "\n".join(part for part in (upper, *lower) if part)
 
     hidden = reading.hidden
-    return Reading(
-        reading.kind,
-        units,
-        head=reading.head,
+    return replace(
+        reading,
+        units=units,
         hidden=(lambda kept: hidden({at for at in kept if at < count})) if hidden is not None else None,
-        gaps=reading.gaps,
         layout=below,
-        decay=reading.decay,
+        totals=None,
     )

@@ -545,7 +545,7 @@ def _labels_of(sample: Sequence[str], most: float) -> re.Pattern[str] | None:
     texts = [text[:2_000] for text in sample]
     joined = "\n".join(texts)
     for pattern in (_ASSIGNED, _NAMED, _STATED, _QUOTED_LABEL, _OPTION, _LISTED, _TIGHT, _LED):
-        if most > 0 and pattern in _NEEDED and not _NEEDED[pattern].search(joined):
+        if most > 0 and pattern in _NEEDED and len(_NEEDED[pattern].findall(joined)) < most:
             continue
         # A label that occurs once is a name; labels of columns repeat.
         labels = Counter(label for text in texts for label, _ in _pairs(pattern, text))
@@ -564,7 +564,7 @@ _NEEDED = {
     _LISTED: re.compile(r"\("),
     _TIGHT: re.compile(r":[^\s/:]"),
 }
-"""What a text must contain to match; saves the search in most texts."""
+"""What a text must contain for each match; saves the search in most texts."""
 
 
 def _pairs(pattern: re.Pattern[str], text: str) -> list[tuple[str, str]]:
@@ -609,8 +609,12 @@ def _placed(texts: Sequence[str]) -> list[Column]:
     return columns
 
 
+_NO_LETTER = re.compile(r"[^a-z]")
+
+
+@lru_cache(maxsize=4_096)
 def sounds_like_a_name(key: str) -> float:
-    name = re.sub(r"[^a-z]", "", key.lower())
+    name = _NO_LETTER.sub("", key.lower())
     return _NAMELIKE.get(name, 0.0) or next((worth for ending, worth in _NAME_ENDINGS if name.endswith(ending)), 0.0)
 
 

@@ -11,10 +11,9 @@ in the head.
 
 import gc
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import pairwise
 
 from tersely.condensing.account import Place, source_lines
@@ -23,7 +22,16 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.readers import generic
 from tersely.condensing.segments import read_any
 from tersely.condensing.totals import Totals, TotalsSum
-from tersely.condensing.units import GAP, Packed, Reading, Unit, fitting_lines, moved, packed_in_stages, with_counts
+from tersely.condensing.units import (
+    GAP,
+    Packed,
+    Reading,
+    Unit,
+    fitting_lines,
+    moved,
+    packed_in_stages,
+    with_counts,
+)
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.json_parts import parts_of_list
 from tersely.text.tokens import Tokenizer
@@ -65,8 +73,7 @@ class _Section:
     stages: list[tuple[Packed, list[Place]]]
     """What halves of the budget show, the smallest first, and where it is in the source."""
     totals: Totals | None
-    line: Callable[[int], int]
-    """Returns the source line of one of its lines."""
+    line: "_LineOfSection"
 
 
 def read_in_sections(
@@ -97,7 +104,7 @@ def read_in_sections(
             section = _section(part, before, above, kind, focus, budget, tokenizer)
             is_whole = kind == "json" or after is None or text[-1] == "\n"  # Else its last line is counted twice.
             if part.records != 0:
-                total.add(section.totals if is_whole else None, section.line)
+                total.add(section.totals if is_whole else None, section.line.each)
             section.totals = None
             sections.append(section)
             if not any(unit.rows and unit.first == 1 for unit in section.reading.units):
@@ -109,7 +116,8 @@ def read_in_sections(
     if head is not None and total.alike and all(map(_adds_up, sections)):
         kinds = {section.reading.kind for section in sections}  # A reader may hand the text on to another one.
         kind = kinds.pop() if len(kinds) == 1 else kind
-        return _Merged(total).reading(kind, [section.reading for section in sections], head, focus), None
+        merged = _Merged(total).reading(kind, [section.reading for section in sections], head, focus)
+        return replace(merged, span=(1, sections[-1].last)), None
     lines = head.head(focus) if head is not None else ""
     return _side_by_side(kind, sections, lines, focus, budget, tokenizer)
 
@@ -157,16 +165,26 @@ def _section_end(text: str, start: int, size: int) -> int:
     return end
 
 
-def _line_of_section(line: int, *, before: int, repeats_header: bool) -> int:
-    """Return the source line of a section's line; `before` lines precede the section."""
-    return 1 if repeats_header and line == 1 else line - repeats_header + before
+@dataclass(frozen=True)
+class _LineOfSection:
+    """The source line of a section's line."""
+
+    before: int
+    """How many lines precede the section."""
+    repeats_header: bool
+
+    def __call__(self, line: int) -> int:
+        return 1 if self.repeats_header and line == 1 else line - self.repeats_header + self.before
+
+    def each(self, lines: Sequence[int]) -> list[int]:
+        return list(map(self, lines)) if self.repeats_header else [line + self.before for line in lines]
 
 
 def _section(
     part: TextSection, before: int, header: str, kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
 ) -> _Section:
     text = part.text
-    line = partial(_line_of_section, before=before, repeats_header=header.endswith("\n"))
+    line = _LineOfSection(before, header.endswith("\n"))
     content = header + text
     reading = read_any(content, focus, KEPT * budget, kind=kind if reader_of(kind).by_line else "")
     totals = reading.totals() if reading.totals is not None else None
@@ -178,7 +196,9 @@ def _section(
     moved(reading, line)
     # What precedes the section hides nothing in it; lines are numbered as in the source.
     lines = [""] * before + source_lines(text)
-    *smaller, kept = packed_in_stages(reading, KEPT * budget, tokenizer, focus, lines, smallest=SMALLEST_STAGE)
+    *smaller, kept = packed_in_stages(
+        reading, KEPT * budget, tokenizer, focus, lines, smallest=SMALLEST_STAGE, blank=before
+    )
     packed = [(each, list(each.places(reading))) for each in smaller]
     last = before + text.count("\n") + (not text.endswith("\n"))
     return _Section(before + 1, last, _only(reading, kept.kept), packed, totals, line)

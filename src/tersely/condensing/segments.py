@@ -59,7 +59,7 @@ def read_any(text: str, focus: Focus, budget: int, *, kind: str = "") -> Reading
 
 def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
     may_repeat = readers()[part.kind].may_repeat
-    repeats = may_repeat and logs.mostly_repeats(part.text, keyed=part.kind in ("outline", "yaml"))
+    repeats = may_repeat and logs.mostly_repeats(part.text, part.kind)
     reading = read_as("log" if repeats else part.kind, part.text, focus, budget)
     reading.span = 1, part.text.count("\n") + (not part.text.endswith("\n"))
     if part.line > 1:

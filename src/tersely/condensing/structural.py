@@ -9,7 +9,7 @@ functions, no event loop, no model: call it in a thread when the text is large.
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from tersely.condensing.account import Account, Lost, source_lines
@@ -20,7 +20,7 @@ from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic, prose
 from tersely.condensing.sections import SECTION, TextSection, collecting_later, read_in_sections, sections_of
 from tersely.condensing.segments import read_any
-from tersely.condensing.units import Packed, Reading, Unit, pack
+from tersely.condensing.units import GAP, Packed, Reading, Unit, pack
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
 
@@ -96,10 +96,11 @@ def _condensed(
     size = section or _section_size(clean)
     if size:
         kind = kind_of(clean)
-        return _packed_sections(sections_of(clean, size, kind), kind, source_lines(clean), budget, question, tokenizer)
+        sections = sections_of(clean, size, kind)
+        return _packed_sections(sections, kind, lambda: source_lines(clean), budget, question, tokenizer)
     with collecting_later():
-        reading = read_any(clean, question, budget)
-        return _packed_reading(reading, clean, question, budget, tokenizer)
+        # No variable has the reading, so its units are gone before garbage is searched for again.
+        return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer)
 
 
 def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, focus: str = "") -> Condensed:
@@ -119,7 +120,7 @@ def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, f
 
     with ThreadPoolExecutor(max_workers=1) as counting:
         packed, account, kind, closing = _packed_sections(
-            sections(), "", lines, budget, Focus.parse(focus), LineTokenizer.of(O200K), refills=False
+            sections(), "", lambda: lines, budget, Focus.parse(focus), LineTokenizer.of(O200K), refills=False
         )
     return Condensed(
         text=packed.text,
@@ -136,7 +137,7 @@ def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, f
 def _packed_sections(
     texts: Iterable[TextSection],
     kind: str,
-    lines: Sequence[str],
+    lines: Callable[[], Sequence[str]],
     budget: int,
     question: Focus,
     tokenizer: Tokenizer,
@@ -144,14 +145,15 @@ def _packed_sections(
     refills: bool = True,
 ) -> tuple[Packed, Account, str, str]:
     reading, packed = read_in_sections(texts, kind, question, budget - _reserved(budget), tokenizer)
-    packed, account, closing = _packed(reading, lines, budget, tokenizer, question, packed, refills=refills)
+    # The lines after the reading, so that only one of them is at its peak of memory.
+    packed, account, closing = _packed(reading, lines(), budget, tokenizer, question, packed, refills=refills)
     return packed, account, reading.kind, closing
 
 
 def _packed_reading(
     reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Packed, Account, str, str]:
-    lines = source_lines(clean)  # After the reading, so that only one of them is at its peak of memory.
+    lines = source_lines(clean)
     raise_best_lines(reading, clean, question, budget)
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
@@ -247,7 +249,8 @@ def _with_lost_lines(
     numbers = [at for first, last in account.lost for at in range(first, last + 1) if lines[at - 1].strip()]
     firsts: dict[str, int] = {}
     for at in numbers:
-        firsts.setdefault(lines[at - 1].rstrip()[:LONGEST_REFILL], at)
+        line = lines[at - 1].rstrip()
+        firsts.setdefault(line if len(line) <= LONGEST_REFILL else f"{line[:LONGEST_REFILL].rstrip()} {GAP}", at)
     texts, numbers = list(firsts), list(firsts.values())
     if not texts:
         return None

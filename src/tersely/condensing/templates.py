@@ -16,6 +16,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from tersely.text.digits import with_equal_digits
+
 VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-f]{4}\b))*")
 """A number, time, address or identifier: a word with a digit, and further parts joined by `.`, `:` or `-`."""
 
@@ -47,30 +49,27 @@ _MOST_PLACES = 40
 _SHARE_IN_COMMON = 0.4
 _ENOUGH = (3, 8, 25, 100)
 """Thresholds: one in so many templates of a length must contain a word for it to be part of a pattern."""
+_LEAST_IN_COMMON = 3
 
 
 def masked_lines(text: str) -> list[str]:
     """Return the lines of a text with their values masked, as `SAME_BUT_VALUES.sub("#", line)` would mask them.
 
-    Values that begin with a digit are masked first: what they are replaced by is such a value too, so the result stays
-    the same, and of lines that are equal by now only one has to be searched for the others.
+    Of lines that are equal but for their digits, which mask alike, one is searched. Values that begin with a digit are
+    masked first: what they are replaced by is such a value too, so the result stays the same, and of lines that are
+    equal by now only one has to be searched for the others.
     """
-    if text.isascii():
-        lines = _FROM_A_DIGIT_ON_ASCII.sub("0", text).split("\n")
-    else:
-        lines = text.split("\n")
-        others = [at for at, line in enumerate(lines) if not line.isascii()]
-        numbered = _FROM_A_DIGIT_ON.sub("0", "\n".join([lines[at] for at in others])).split("\n")
-        for at in others:
-            lines[at] = ""
-        lines = _FROM_A_DIGIT_ON_ASCII.sub("0", "\n".join(lines)).split("\n")
-        for at, line in zip(others, numbered, strict=True):
-            lines[at] = line
-    different = dict.fromkeys(lines)
-    plain = [line for line in different if line.isascii()]
-    masked = dict(zip(plain, without_values("\n".join(plain)).split("\n"), strict=True)) if plain else {}
-    if len(plain) < len(different):
-        masked.update((line, SAME_BUT_VALUES.sub("#", line)) for line in different if not line.isascii())
+    lines = with_equal_digits(text).split("\n")
+    forms = dict.fromkeys(lines)
+    masked: dict[str, str] = {}
+    for plain in (True, False):
+        alike = [line for line in forms if line.isascii() is plain]
+        if alike:
+            pattern = _FROM_A_DIGIT_ON_ASCII if plain else _FROM_A_DIGIT_ON
+            numbered = pattern.sub("0", "\n".join(alike)).split("\n")
+            different = list(dict.fromkeys(numbered))
+            found = dict(zip(different, without_values("\n".join(different)).split("\n"), strict=True))
+            masked.update(zip(alike, map(found.__getitem__, numbered), strict=True))
     return list(map(masked.__getitem__, lines))
 
 
@@ -110,23 +109,31 @@ def families(templates: Sequence[Sequence[str]]) -> list[tuple[int, tuple[str, .
     of_length: dict[int, list[Sequence[str]]] = {}
     for words in templates:
         of_length.setdefault(len(words), []).append(words[:_MOST_PLACES])
-    counts = {length: [Counter(column) for column in zip(*rows, strict=True)] for length, rows in of_length.items()}
+    # Below 0 for a word with a value: it may be part of the pattern, but makes none.
+    counts = {
+        length: [
+            {word: -times if "#" in word else times for word, times in Counter(column).items()}
+            for column in zip(*rows, strict=True)
+        ]
+        for length, rows in of_length.items()
+    }
     found: list[tuple[int, tuple[str, ...]] | None] = []
     for words in templates:
         length = len(words)
         seen = [count[word] for count, word in zip(counts[length], words, strict=False)]
-        of_words = sorted(count for count, word in zip(seen, words, strict=False) if "#" not in word)
+        of_words = sorted([times for times in seen if times > 0])
         needed = max(2, math.ceil(_SHARE_IN_COMMON * len(of_words)))
+        in_common = of_words[-needed] if needed <= len(of_words) else 0
         pattern = None
-        for share in _ENOUGH if needed <= len(of_words) else ():
-            enough = max(3, len(of_length[length]) // share)
-            if of_words[-needed] >= enough:
+        for share in _ENOUGH if in_common >= _LEAST_IN_COMMON else ():
+            enough = max(_LEAST_IN_COMMON, len(of_length[length]) // share)
+            if in_common >= enough:
                 pattern = (
                     length,
-                    tuple(word if count >= enough else "*" for word, count in zip(words, seen, strict=False)),
+                    tuple([word if abs(times) >= enough else "*" for word, times in zip(words, seen, strict=False)]),
                 )
                 break
-            if enough == 3:
+            if enough == _LEAST_IN_COMMON:
                 break
         found.append(pattern)
     return found

@@ -10,7 +10,7 @@ fields of very many different values, times of different forms.
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -112,8 +112,8 @@ class TotalsSum:
         self._fields: dict[str, _FieldSum] = {}
         self._templates: dict[Hashable, tuple[array[int], str, str]] = {}
 
-    def add(self, totals: Totals | None, line: Callable[[int], int] = int) -> None:
-        """Add the next section; `line` returns the source line of one of its lines. Without one there is no sum."""
+    def add(self, totals: Totals | None, lines: Callable[[Sequence[int]], Iterable[int]] = iter) -> None:
+        """Add the next section; `lines` returns the source lines of some of its lines. Without one there is no sum."""
         if totals is None or (self._sum is not None and self._sum.write is not totals.write):
             self.alike = False
             self._is_known = False
@@ -138,7 +138,7 @@ class TotalsSum:
                 each.nested += other.nested
         for key, template in totals.templates.items():
             numbers, first, _ = self._templates.get(key, (array("L"), template.first, ""))
-            numbers.extend(map(line, template.numbers))
+            numbers.extend(lines(template.numbers))
             self._templates[key] = numbers, first, template.last
         self._sum.templates = {}
 

@@ -23,9 +23,10 @@ that is larger than the remaining budget.
 
 import heapq
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import not_
 
 from tersely.condensing.account import (
@@ -57,6 +58,8 @@ NUMBER_TOKENS = 2
 """What the number of the next line costs in a mark."""
 
 _SIZED_MARK_TOKENS = 5
+_SHORTEST_PIECE = 100
+"""Characters; units of one line with less are not pieces of a long line."""
 _AIR_SHARE = 0.05
 """Share of the budget that the first round leaves free: for marks, and because joined lines are tokenized otherwise."""
 
@@ -273,7 +276,7 @@ def _pieces_of(text: str, size: int = 120) -> list[str]:
         cut = cut + 1 if cut > 0 else start + size
         pieces.append(text[start:cut])
         start = cut
-    pieces.append(text[start : start + size * 200])
+    pieces.append(text[start:])
     return pieces
 
 
@@ -301,10 +304,12 @@ def packed_in_stages(
     lines: Sequence[str] | None = None,
     reserve: Callable[[int], int] | None = None,
     smallest: int = SMALLEST_STAGE,
+    blank: int = 0,
 ) -> Iterator[Packed]:
     """Yield the packed text for halves of the budget, the smallest first, then for all of it.
 
-    What a smaller budget shows comes first, so that a larger one never loses it.
+    What a smaller budget shows comes first, so that a larger one never loses it. Callers that know that so many lines
+    at the beginning are blank save looking at them.
     """
     if budget <= 0:
         return
@@ -316,7 +321,7 @@ def packed_in_stages(
         whole = budget >> stage
         room = max(1, whole - (reserve(whole) if reserve else 0))
         head = fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
-        packing = _Packing(reading, room, tokenizer, focus, head, lines, packing)
+        packing = _Packing(reading, room, tokenizer, focus, head, lines, packing, blank)
         yield packing.run()
 
 
@@ -349,8 +354,9 @@ class _Packing:
         head: str,
         lines: Sequence[str] | None = None,
         before: "_Packing | None" = None,
+        blank: int = 0,
     ) -> None:
-        self.gaps: Gaps = Gaps(reading.units, lines, budget, before.gaps if before is not None else None)
+        self.gaps: Gaps = Gaps(reading.units, lines, budget, before.gaps if before is not None else None, blank)
         self.units = reading.units
         self.reading = reading
         self.budget = budget
@@ -417,13 +423,8 @@ class _Packing:
                 text = self._layout()
                 used = self.tokenizer.count(text)
                 break
-        while used > self.budget and self.kept:
-            # The estimate was too low (rare): remove the leaf with the lowest score.
-            owners = {self.units[index].parent for index in self.kept}
-            leaves = [index for index in self.kept if index not in owners]
-            self.kept.discard(min(leaves, key=lambda index: (self.units[index].score, -index)))
-            text = self._layout()
-            used = self.tokenizer.count(text)
+        if used > self.budget and self.kept:
+            text, used = self._without_least(used)
         if not text and self.units:
             best = max(range(len(self.units)), key=lambda index: (self.units[index].score, -index))
             text = shorten(self.units[best].text.strip(), self.budget, self.tokenizer, self.focus)
@@ -431,9 +432,47 @@ class _Packing:
             self.changed[best] = text
             used = self.tokenizer.count(text)
         if used > self.budget:
-            text = self.tokenizer.head(text, self.budget)
+            text = shorten(text, self.budget, self.tokenizer)
             used = self.tokenizer.count(text)
         return Packed(text, self.kept, used, {at: changed for at, changed in self.changed.items() if at in self.kept})
+
+    def _without_least(self, used: int) -> tuple[str, int]:
+        """Remove the leaves with the lowest scores, as few as possible: the estimate was too low (rare)."""
+        order = self._least_first()
+        whole = frozenset(self.kept)
+        freed = accumulate(map(self._shown_cost, order))
+        low, high = 0, len(order) + 1
+        step = next((many for many, tokens in enumerate(freed, 1) if tokens >= used - self.budget), len(order))
+        fitting = "", 0
+        while high - low > 1:
+            # First in growing steps, then between the last two.
+            many = min(low + step, len(order)) if high > len(order) else (low + high) // 2
+            self.kept = set(whole.difference(order[:many]))
+            text = self._layout()
+            used = self.tokenizer.count(text)
+            if used > self.budget and many < len(order):
+                low, step = many, 2 * step
+            else:
+                high, fitting = many, (text, used)
+        self.kept = set(whole.difference(order[:high]))
+        return fitting
+
+    def _least_first(self) -> list[int]:
+        """Return what is kept in the order in which it can be removed: leaves first, the lowest score first."""
+        units = self.units
+        inside = Counter(units[index].parent for index in self.kept)
+        heap = [(units[index].score, -index) for index in self.kept if not inside[index]]
+        heapq.heapify(heap)
+        order: list[int] = []
+        while heap:
+            index = -heapq.heappop(heap)[1]
+            order.append(index)
+            owner = units[index].parent
+            if owner is not None and owner in self.kept:
+                inside[owner] -= 1
+                if not inside[owner]:
+                    heapq.heappush(heap, (units[owner].score, -owner))
+        return order
 
     def _ranked(self) -> list[tuple[float, int]]:
         """Return the candidates as a heap: single units, and the best of each family.
@@ -494,13 +533,15 @@ class _Packing:
         return least > room + GAP_TOKENS
 
     def _spend(self, room: int, heap: list[tuple[float, int]]) -> None:
-        units, kept = self.units, self.kept
+        units, kept, families, decay = self.units, self.kept, self.families, self.reading.decay
+        pop = heapq.heappop
         misses = walked = 0
         while heap and room > 2 and misses < 400:
-            rank, index = heapq.heappop(heap)
+            rank, index = pop(heap)
             unit = units[index]
+            family = unit.family
             if index in kept or (unit.represented_by is not None and self._is_represented(unit)):
-                self._follow(heap, unit.family)
+                self._follow(heap, family)
                 continue
             chain: list[int] = []
             owner = unit.parent
@@ -510,25 +551,26 @@ class _Packing:
                 owner = units[owner].parent
             walked += len(chain)
             if len(chain) == deepest:
-                self._follow(heap, unit.family)
+                self._follow(heap, family)
                 continue  # So far below everything that is shown that its path would cost more than the unit.
             rough = 0
             for at in chain:
                 rough += min(LONG_OWNER, len(units[at].text))
-            current = -unit.score / (1 + 0.004 * len(unit.text) + 0.0015 * rough)
-            if unit.family is not None and current < 0:
-                current /= 1 + self.reading.decay * self.families.get(unit.family, 0)
+            size = len(unit.text)
+            current = -unit.score / (1 + 0.004 * size + 0.0015 * rough)
+            if family is not None and current < 0:
+                current /= 1 + decay * families.get(family, 0)
             if current > rank + 1e-9:
                 while heap and heap[0][1] in kept:
                     self._follow(heap, units[heapq.heappop(heap)[1]].family)
                 if heap and current > heap[0][0] + 1e-9:
                     heapq.heappush(heap, (current, index))
                     continue
-            self._follow(heap, unit.family)
-            if (len(unit.text) + rough) / 12 > room or self._is_over(index, room):
+            self._follow(heap, family)
+            if (size + rough) / 12 > room or self._is_over(index, room):
                 cost = room + 1
             else:
-                owners = self._owners_cost(unit, chain)
+                owners = self._owners_cost(unit, chain) if chain else 0
                 cost = self._cost(index) + owners + self._mark_cost(index)
             if cost > room:
                 misses += 1
@@ -537,10 +579,10 @@ class _Packing:
                     continue
                 cost = self.tokenizer.count(self.changed[index] + "\n") + sum(self._shown_cost(at) for at in chain)
             room -= cost
-            self.kept.add(index)
-            self.kept.update(chain)
-            if unit.family is not None:
-                self.families[unit.family] = self.families.get(unit.family, 0) + unit.count
+            kept.add(index)
+            kept.update(chain)
+            if family is not None:
+                families[family] = families.get(family, 0) + unit.count
 
     def _is_represented(self, unit: Unit) -> bool:
         """Whether a count that is shown represents the unit."""
@@ -591,8 +633,8 @@ class _Packing:
     def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
         """Show part of a unit that exceeds the remaining budget, if enough budget remains."""
         unit = self.units[index]
-        if unit.score <= 0 or room < 12 or len(unit.text) < 160:
-            return False
+        if unit.score <= 0 or room < 12 or len(unit.text) < 160 or unit.shows:
+            return False  # What is shown of several lines is laid out by the reader, not cut like one.
         rough = sum(len(self.units[at].text) for at in chain)
         if rough / 12 > room:
             return False
@@ -620,14 +662,19 @@ class Gaps:
     """
 
     def __init__(
-        self, units: Sequence[Unit], lines: Sequence[str] | None, budget: int, before: "Gaps | None" = None
+        self,
+        units: Sequence[Unit],
+        lines: Sequence[str] | None,
+        budget: int,
+        before: "Gaps | None" = None,
+        blank: int = 0,
     ) -> None:
         self.units = units
         self.lines = lines
         self.most = int(budget * MARK_SHARE / _SIZED_MARK_TOKENS) if budget >= 64 else -1
-        self.blank: bytearray = bytearray(map(not_, map(str.strip, lines or ()))) if before is None else before.blank
+        self.blank: bytearray = _blank_lines(lines or (), blank) if before is None else before.blank
         self.seen: bytearray = bytearray(self.blank) if before is None else before.seen
-        """Per line whether it is blank, shown or represented."""
+        """Per line 0 if it is missing, 1 if it is shown or represented, 2 if it is blank and neither."""
         self.by: set[int] = set() if before is None else before.by
         """The units that are entered in it."""
 
@@ -688,7 +735,17 @@ class Gaps:
         if end <= start + 1:
             # A part of the same line is missing, or the order is not that of the source.
             return int(end == start and any(unit.count for unit in missing))
-        return self.seen.count(0, max(start, 0), end - 1)
+        between = self.seen[max(start, 0) : end - 1]
+        if 2 not in between:
+            return between.count(0)
+        return sum(len(run) for run in between.split(b"\1") if 0 in run)  # With the blank lines among them.
+
+
+def _blank_lines(lines: Sequence[str], known: int) -> bytearray:
+    """Return 2 for each blank line and 0 for the others; so many at the beginning are not read and hide nothing."""
+    found = bytearray(map(not_, map(str.strip, lines[known:] if known else lines))).replace(b"\1", b"\2")
+    found[:0] = bytearray(b"\1") * known
+    return found
 
 
 def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gaps, base: int = 0) -> str:
@@ -716,14 +773,28 @@ def lay_out(reading: Reading, kept: set[int], changed: dict[int, str], gaps: Gap
         of = len(units[index].rows)
         if of > shown.get(index, 0):
             text += f" [{shown.get(index, 0)} of {of}]"
+        before, after = _is_piece(units, index - 1, index), _is_piece(units, index, index + 1)
         if units[index].inline and lines and index not in marks:
             joint = " " if index - 1 in kept else " … "
             lines[-1] += joint + text.lstrip()
+        elif before and lines and index - 1 in kept:
+            lines[-1] += ("" if lines[-1].endswith(" ") or text.startswith(" ") else " ") + text
         else:
-            lines.append(text)
+            lines.append(f"{GAP} {text.lstrip()}" if before else text)
+        if after and index + 1 not in kept and not text.endswith(GAP):
+            lines[-1] += f" {GAP}"
     if len(units) in marks:
         lines.append(marks[len(units)])
     return "\n".join(lines)
+
+
+def _is_piece(units: Sequence[Unit], index: int, after: int) -> bool:
+    """Whether two units that follow each other are pieces of one long line of the source."""
+    if index < 0 or after >= len(units):
+        return False
+    one, other = units[index], units[after]
+    is_same = one.first == one.last == other.first == other.last and one.count == other.count == 1
+    return is_same and not (one.inline or other.inline or one.rows) and len(one.text) > _SHORTEST_PIECE
 
 
 def _numbered_marks(

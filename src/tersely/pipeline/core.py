@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from tersely.condensing.account import Lost
+from tersely.condensing.account import Account, Lost
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.structural import condense_within
 from tersely.errors import InputError
@@ -104,13 +104,24 @@ class NoteWriter:
 
 def with_note(condensed: Condensed, note: NoteWriter, handle: str | None, tokens: int, budget: int) -> Condensed:
     """Add the note to a condensed text, within the budget."""
-    closing = note.write(condensed.lost, handle, tokens)
     # The note states what is left out, so the text need not state it too.
     text = condensed.text.removesuffix(condensed.closing).removesuffix("\n") if condensed.closing else condensed.text
+    without_lines = [replace(one, lines=()) for one in condensed.lost]
+    for lost in (condensed.lost, without_lines, without_lines[:1]):
+        whole = f"{text}\n{note.write(lost, handle, tokens)}"
+        if not O200K.exceeds(whole, budget):
+            return replace(condensed, text=whole, closing="", tokens_before=tokens, tokens_after=O200K.count(whole))
+    return _cut_for_note(condensed, text, note.shortest(handle), tokens, budget)
+
+
+def _cut_for_note(condensed: Condensed, text: str, closing: str, tokens: int, budget: int) -> Condensed:
+    """The text above the shortest note; only its beginning, marked and without an account, if even that has no room."""
+    room = budget - O200K.count(closing) - 2
+    if O200K.exceeds(text, room):
+        text = O200K.head(text, max(0, room - 2)).rstrip() + " …"
+        cut = Lost(f"everything after the first {O200K.count(text):,} tokens")
+        condensed = replace(condensed, account=Account(), lost=[*condensed.lost, cut])
     whole = f"{text}\n{closing}"
-    if O200K.exceeds(whole, budget):
-        closing = note.shortest(handle)
-        whole = f"{O200K.head(text, max(0, budget - O200K.count(closing) - 2))}\n{closing}"
     return replace(condensed, text=whole, closing="", tokens_before=tokens, tokens_after=O200K.count(whole))
 
 

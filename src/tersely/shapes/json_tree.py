@@ -71,7 +71,8 @@ def parse(text: str, start: int = 0) -> tuple[Tree, int]:
     return tree, position
 
 
-_BRACKET = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+){1,100}|[{}\[\]]', re.S)
+_BRACKET = re.compile(r'(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+){1,100}|[{}\[\]"]', re.S)
+_BARE_BRACKET = re.compile(r"[{}\[\]]")
 _NEXT_DOCUMENT = re.compile(r"\s*,?\s*[{\[]\s*[\"\]}{\[]")
 
 
@@ -80,7 +81,8 @@ def end_of(text: str, start: int = 0) -> int:
     position = start
     while True:
         depth = 0
-        for match in _BRACKET.finditer(text, position):
+        matches = _BRACKET.finditer(text, position)
+        while (match := next(matches, None)) is not None:
             sign = text[match.start()]
             if sign in "{[":
                 depth += 1
@@ -89,6 +91,9 @@ def end_of(text: str, start: int = 0) -> int:
                 if depth <= 0:
                     position = match.end()
                     break
+            elif match.end() - match.start() == 1:
+                # This string never ends, so all quotes after it are escaped: none of them opens one that does.
+                matches = _BARE_BRACKET.finditer(text, match.end())
         else:
             return len(text) if depth > 0 else position
         if not _NEXT_DOCUMENT.match(text, position):

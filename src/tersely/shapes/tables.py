@@ -212,6 +212,9 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
     cells = split(header)
     if cells is None:
         return None
+    rows = [row for line in body if (row := split(line)) is not None]
+    if _is_above(rows[0], rows[1:]) if headed else _is_above(cells, rows):
+        return None  # A title: the header, or the first row, is further down.
     table = Table([])
     end = at
     if headed and not any(number_of(cell) is not None for cell in cells):
@@ -244,6 +247,20 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
     return (table, end) if len(table.rows) >= 3 else None
 
 
+def _is_above(cells: list[str], rows: list[list[str]]) -> bool:
+    """Whether a line is no row of these: it has words where they have numbers, and no cell of theirs."""
+    if len(rows) < 3 or any(sign.isdigit() for cell in cells for sign in cell):
+        return False
+    numeric = [
+        at
+        for at in range(len(cells))
+        if sum(1 for row in rows if at < len(row) and number_of(row[at]) is not None) >= 0.8 * len(rows)
+    ]
+    if not numeric or not all(cells[at][:1].isalpha() for at in numeric):
+        return False
+    return not any(cell == other for row in rows for cell, other in zip(cells, row, strict=False) if cell)
+
+
 Split = Callable[[str], list[str] | None]
 
 
@@ -272,7 +289,9 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     if len(tight) >= 3 and tight != starts:
         # Words one blank apart are columns only if nearly every cell below begins under one.
         trials.insert(0, _by_position(tight, 0.9))
-    if all(word[0].isalnum() or word[0] in "%(_/@" for word in words) and _words_fit(len(words), body):
+    only_rows_align = "  " not in header.strip() and sum(1 for row in body if "  " in row.strip()) >= 0.75 * len(body)
+    named = not only_rows_align and all(word[0].isalnum() or word[0] in "%(_/@" for word in words)
+    if named and _words_fit(len(words), body):
         trials.append(_by_words(len(words)))
     if len(starts) >= 3:
         trials.append(_by_blanks(len(starts)))

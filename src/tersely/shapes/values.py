@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import lru_cache
 
 _NUMBER = re.compile(
     r"\s*[$€£]?\s*([-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:[eE][-+]?\d+)?)\s*"
@@ -17,6 +18,7 @@ _SCALE = {
 }
 
 
+@lru_cache(maxsize=16_384)
 def number_of(text: str) -> float | None:
     """Parse a number with its unit: `1.5Gi`, `20 ms`, `45%`, `1h3m`, `1,024`; None if it is not a number."""
     if not text or len(text) > 40:
@@ -52,6 +54,7 @@ _DIGITS = re.compile(r"\d+")
 _LETTERS = re.compile(r"[A-Za-z]+")
 
 
+@lru_cache(maxsize=16_384)
 def shape_of(value: str) -> str:
     """Return the shape of a value: `2024-01-02` → `9-9-9`, `web-7f` → `a-9a`."""
     return _LETTERS.sub("a", _DIGITS.sub("9", value[:60]))

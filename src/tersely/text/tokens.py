@@ -25,6 +25,7 @@ from typing import Literal
 import tiktoken
 
 from tersely.cpu.memory import release_memory
+from tersely.text.digits import with_equal_digits
 
 EncodingName = Literal["o200k_base", "cl100k_base"]
 
@@ -35,7 +36,7 @@ LONGEST_TOKEN = 128
 """The longest token of both vocabularies in characters: N tokens never cover more than 128 × N characters."""
 
 _USUAL_CHARACTERS = 5
-"""Of a token. A text of more characters per token of a limit is probably over it, which words alone show."""
+"""Of a token. Twice as many per token of a limit are looked at to see by words alone that a text is over it."""
 
 _PIECE = 16_384
 _LONGEST_PIECE = 4 * _PIECE
@@ -227,21 +228,34 @@ class Tokenizer:
             return self.scaled(len(_encoding(self.name, text).encode_ordinary(text)))
         if len(text) <= _REPEATS_FROM:
             return self.scaled(sum(self._counts(text)))
-        return self.scaled(sum(map(self._count_of_lines, _pieces(text, _WINDOW))))
+        return self.scaled(self._count_of_lines(text))
 
     def _count_of_lines(self, text: str) -> int:
-        """The token count of a long text, without `factor`; lines that repeat are counted once."""
-        begin = text[:_REPEATS_FROM]
-        if sum(map(len, set(begin.split("\n")))) > _MOST_DIFFERENT * len(begin):
-            return sum(self._counts(text))
-        *lines, last = _line_pieces(text)
+        """The token count of a long text, without `factor`; lines that differ in nothing but digits are counted once.
+
+        Both vocabularies have every group of one to three digits as a token, and digits are in no other.
+        """
+        total = 0
+        often: Counter[str] = Counter()
+        for window in map(with_equal_digits, _pieces(text, _WINDOW)):
+            begin = window[:_REPEATS_FROM]
+            if sum(map(len, set(begin.split("\n")))) > _MOST_DIFFERENT * len(begin):
+                total += sum(self._counts(window))
+                continue
+            *lines, last = _line_pieces(window)
+            often.update(lines)
+            total += sum(self._counts(last))
+            if sum(map(len, often)) > _WINDOW:
+                total += self._count_of_repeated(often)
+                often.clear()
+        return total + self._count_of_repeated(often)
+
+    def _count_of_repeated(self, often: Counter[str]) -> int:
+        """The token count of lines that occur so often, each with its line end."""
         as_often: dict[int, list[str]] = {}
-        for line, times in Counter(lines).items():
+        for line, times in often.items():
             as_often.setdefault(times, []).append(line)
-        total = sum(self._counts(last))
-        for times, found in as_often.items():
-            total += times * sum(self._counts("\n".join([*found, ""])))
-        return total
+        return sum(times * sum(self._counts("\n".join([*lines, ""]))) for times, lines in as_often.items())
 
     def at_least(self, text: str) -> int:
         """A lower bound of the count, many times faster: words and groups of digits never share a token."""
@@ -265,7 +279,7 @@ class Tokenizer:
             return False  # A token has at least one byte, a character at most four.
         if limit <= 0 or len(text) > LONGEST_TOKEN * limit:
             return bool(text) or limit < 0
-        if len(text) > _USUAL_CHARACTERS * limit and self.at_least(text[: 2 * _USUAL_CHARACTERS * limit]) > limit:
+        if self.at_least(text[: 2 * _USUAL_CHARACTERS * limit]) > limit:
             return True
         found = 0
         for tokens in self._counts(text):
@@ -402,7 +416,11 @@ class LineTokenizer(Tokenizer):
     def _count_of(self, piece: str) -> int:
         found = self._counts_of_lines.get(piece)
         if found is None:
-            found = self._counts_of_lines[piece] = Tokenizer(self.name).count(piece)
+            if len(piece) <= _PIECE:
+                found = len(_encoding(self.name, piece).encode_ordinary(piece))
+            else:
+                found = Tokenizer(self.name).count(piece)
+            self._counts_of_lines[piece] = found
         return found
 
 
@@ -413,7 +431,10 @@ def _line_pieces(text: str) -> list[str]:
     if not joined:
         return lines
     starts = [at for at, line in enumerate(lines) if not at or line not in joined]
-    return ["\n".join(lines[start:end]) for start, end in pairwise([*starts, len(lines)])]
+    return [
+        lines[start] if start + 1 == end else "\n".join(lines[start:end])
+        for start, end in pairwise([*starts, len(lines)])
+    ]
 
 
 def _begins_piece(line: str) -> bool:

@@ -183,8 +183,11 @@ def _has_statements(lines: list[str]) -> bool:
     return sum(1 for line in plain if begins_statement(line)) > 0.1 * len(plain)
 
 
+_CALL = re.compile(r"\w\([^)]*\)")
+
+
 def _has_calls(lines: list[str]) -> bool:
-    return sum(1 for line in lines if re.search(r"\w\([^)]*\)", line)) > 0.1 * len(lines)
+    return sum(1 for line in lines if "(" in line and _CALL.search(line)) > 0.1 * len(lines)
 
 
 def _are_words(names: list[str]) -> bool:

@@ -19,6 +19,7 @@ from tersely.condensing.readers import grep
 from tersely.condensing.records import columns_of_lines, weigh_columns
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
+from tersely.text.digits import of_each_form
 
 LEAST_RELEVANCE = 0.2
 """From here on a finding answers the question, and rarity counts less."""
@@ -114,7 +115,13 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return Reading("findings", units, head=_head(findings))
 
 
+_MAY_BE_PLACED = re.compile(r"[:(]\d")
+"""In every line with a place."""
+
+
 def _parsed(line: str, at: int, path: str) -> _Finding | None:
+    if not _MAY_BE_PLACED.search(line):
+        return None
     whole = False
     found = _PLACED.match(line)
     if found is None or _ends_as_time(found["path"]) or "  " in found["path"]:
@@ -211,8 +218,9 @@ def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
     The first one of a sort is whole, and chosen before the others.
     """
     groups: dict[str, list[int]] = {}
-    for index, each in enumerate(findings):
-        groups.setdefault(_NAMES.sub("…", each.text[each.message :]), []).append(index)
+    messages = [each.text[each.message :] for each in findings]
+    for index, message in enumerate(of_each_form(lambda message: _NAMES.sub("…", message), messages)):
+        groups.setdefault(message, []).append(index)
     for members in groups.values():
         if len(members) < FEWEST_REPEATED:
             continue

@@ -24,17 +24,18 @@ from tersely.condensing.totals import Totals
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS, Weights
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
+from tersely.text.digits import of_each_form
 
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
 MOST_COUNTED = 3
 """Fields whose values are counted over all lines."""
 
-_VARIABLE = re.compile(r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_VARIABLE = re.compile(r"\dx[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _CLOCK = re.compile(r"\d:[0-5]\d")
 _ONLY_A_TIME = re.compile(
-    r"[\W\d_]*(?:(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|[TZ]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
-    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*)[\W\d_]+)*(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|Z)?\s*"
+    r"[\W\d_]*+(?:(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|[TZ]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+"
+    r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+)[\W\d_]++)*(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|Z)?\s*"
 )
 """A line of a clock; `_CLOCK` is asked first."""
 _FEWEST_REPORTS = 3
@@ -107,7 +108,7 @@ def line_features(
 
 def shapes_of(texts: list[str]) -> list[str]:
     """Return the lines with their numbers and identifiers masked."""
-    return [_VARIABLE.sub("#", line[:160]) for line in texts]
+    return of_each_form(lambda line: _VARIABLE.sub("#", line), [line[:160] for line in texts])
 
 
 def patterns_of(texts: list[str]) -> list[Hashable]:
@@ -149,7 +150,9 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
 
 def _below_times(texts: list[str]) -> list[int]:
     """Return for each line the one above that states when it was reported, or -1; nothing if there are few of these."""
-    stated = {i for i, line in enumerate(texts) if _CLOCK.search(line, 0, 60) and _ONLY_A_TIME.fullmatch(line)}
+    stated = {
+        i for i, line in enumerate(texts) if ":" in line and _CLOCK.search(line, 0, 60) and _ONLY_A_TIME.fullmatch(line)
+    }
     if len(stated) < _FEWEST_REPORTS or any(texts[i][0].isspace() for i in stated):
         return []  # Times that are indented are values of something.
     return list(accumulate((i if i in stated else -1 for i in range(len(texts))), max))

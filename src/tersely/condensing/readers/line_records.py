@@ -33,6 +33,7 @@ from tersely.condensing.records import (
 )
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 from tersely.condensing.weights import WEIGHTS
+from tersely.text.digits import of_each_form
 
 SAMPLED = 1_200
 """Lines from which the opening is learned."""
@@ -575,11 +576,15 @@ def _openings(records: list[Record], texts: list[str]) -> tuple[list[str], bool]
 
     It is the first word of the opening, or else the opening without numbers, hashes and quoted names.
     """
-    for part in (_first_word, _without_values):
-        openings = [part(texts[record.lines[0]]) for record in records]
-        if 1 < len(set(openings)) <= 0.5 * len(records):
-            return openings, True
-    return openings, False
+    first = [texts[record.lines[0]] for record in records]
+    openings = list(map(_first_word, first))
+    if not _divide(openings):
+        openings = of_each_form(_without_values, first)
+    return openings, _divide(openings)
+
+
+def _divide(openings: list[str]) -> bool:
+    return 1 < len(set(openings)) <= 0.5 * len(openings)
 
 
 def _without_values(line: str) -> str:
@@ -700,7 +705,8 @@ class _RowScores:
 
 def _rare_lines(records: list[Record], texts: list[str]) -> list[float]:
     """Return how rare the shape of each line is, if most lines of the blocks recur; empty if they say other things."""
-    shapes = {index: _without_values(texts[index]) for record in records for index in record.lines[1:]}
+    below = [index for record in records for index in record.lines[1:]]
+    shapes = dict(zip(below, of_each_form(_without_values, [texts[index] for index in below]), strict=True))
     counts = Counter(shapes.values())
     usual = sum(1 for shape in shapes.values() if counts[shape] >= 0.5 * len(records))
     if usual < MOST_RECUR * len(shapes):

@@ -47,6 +47,8 @@ _SENTENCE_WORDS = 3
 _REPEATED_SHAPES = 0.02
 _PLAIN_WORD = re.compile(r"(?<![\w.:/=-])[A-Za-z]{2,}(?![\w:/=-])")
 _REPEATED_SHARE = 0.2
+_COPIED_SHARE = 0.01
+"""Different lines among those of a text with keys that has nothing but copies of them."""
 """Text is repetitive if its different lines are at most this share of all lines."""
 _MOST_HITS = 3_000
 _MOST_UNITS = 6_000
@@ -104,7 +106,8 @@ class _Template:
     """What its lines have in common: the text without values, the level, and which of several logs it is from."""
     words: list[str] = field(default_factory=list)
     """The shown words, without values."""
-    family: "_Family | None" = None
+    alike: int = 0
+    """Number of lines in its family; without the family itself, templates are freed as soon as nothing needs them."""
     absorbs: list["_Template"] = field(default_factory=list)
     absorbed: bool = False
     """Shown as a variant of another template that differs in one word."""
@@ -170,9 +173,15 @@ class Lines:
         """Return the line number in the source, counted from 1."""
         return at + 1
 
+    def numbers_of(self, members: Sequence[int]) -> list[int]:
+        return list(map(self.number, members))
+
     def parts(self, at: int) -> Parts:
         """Return the text of a line that represents many, with time and level."""
         raise NotImplementedError
+
+    def time_of(self, at: int) -> str:
+        return self.parts(at).time
 
     def single(self, at: int) -> str:
         """Return the text of a line that represents only itself."""
@@ -242,11 +251,18 @@ class _PlainLines(Lines):
     def number(self, at: int) -> int:
         return at + 1 if self.numbers is None else self.numbers[at]
 
+    def numbers_of(self, members: Sequence[int]) -> list[int]:
+        return [at + 1 for at in members] if self.numbers is None else [self.numbers[at] for at in members]
+
     def parts(self, at: int) -> Parts:
         found = self._parts.get(at)
         if found is None:
             found = self._parts[at] = self.preamble.split(self.lines[at])
         return found
+
+    def time_of(self, at: int) -> str:
+        found = self._parts.get(at)
+        return found.time if found is not None else self.preamble.time(self.lines[at])
 
     def source(self, at: int) -> str:
         return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
@@ -403,7 +419,9 @@ class _Reader:
             family = found.setdefault(name, _Family([]))
             family.templates.append(template)
             family.size += len(template.members)
-            template.family = family
+        for family in found.values():
+            for template in family.templates:
+                template.alike = family.size
         return list(found.values())
 
     def _bad_is_usual(self) -> bool:
@@ -442,8 +460,7 @@ class _Reader:
             else:
                 template.severity = max(0.0, _LEVEL_SHARE * weight + _WORDS_SHARE * severity)
             template.relevance = relevance = max(0.0, relevance - usual)
-            alike = len(template.family or template.members)
-            rarity = 1 - math.log(alike) / math.log(total)
+            rarity = 1 - math.log(template.alike or len(template.members)) / math.log(total)
             # Among bad lines, frequent ones matter as much as rare ones.
             rare = (weights.rarity_asked if self.unusual else weights.rarity) * (
                 rarity if template.severity < 1.8 else 0.6
@@ -779,9 +796,7 @@ class _Reader:
 
     def _with_templates(self, totals: Totals) -> Totals:
         totals.templates = {
-            template.name: TemplateLines(
-                list(map(self.log.number, template.members)), *self.times.ends(template.members)
-            )
+            template.name: TemplateLines(self.log.numbers_of(template.members), *self.times.ends(template.members))
             for template in self.templates
             if not template.coarse
         }
@@ -842,7 +857,7 @@ class _Times:
             start, end = place
             self._keys = [_sort_key(line[start:end]) for line in log.lines]
         elif count <= _MOST_TIMES and _SORTABLE.match(first):
-            self._keys = [_sort_key(log.parts(at).time) for at in range(count)]
+            self._keys = [_sort_key(log.time_of(at)) for at in range(count)]
         times = [key for key in self._keys if key]
         self._in_order = all(map(le, times, times[1:]))
         if place is not None and not self._in_order:
@@ -859,7 +874,7 @@ class _Times:
             return
         if not self._in_order:
             earliest, latest = self._keys.index(min(times)), self._keys.index(max(times))
-            first, last = log.parts(earliest).time or min(times), log.parts(latest).time or max(times)
+            first, last = log.time_of(earliest) or min(times), log.time_of(latest) or max(times)
         self.span = TimeSpan(first, last, min(times), max(times))
 
     def of(self, members: Sequence[int]) -> str:
@@ -876,10 +891,11 @@ class _Times:
             timed = [at for at in members if self._keys[at]]
             if timed:
                 first, last = min(timed, key=self._keys.__getitem__), max(timed, key=self._keys.__getitem__)
-        return _clock(self._log.parts(first).time), _clock(self._log.parts(last).time)
+        earliest = _clock(self._log.time_of(first))
+        return earliest, earliest if first == last else _clock(self._log.time_of(last))
 
     def _near(self, order: range) -> str:
-        return next((time for at in order[:50] if (time := self._log.parts(at).time)), "")
+        return next((time for at in order[:50] if (time := self._log.time_of(at))), "")
 
     def _place(self, time: str) -> tuple[int, int] | None:
         """Return where in each line its time stands, if that is the same in all and the form can be ordered."""
@@ -887,8 +903,8 @@ class _Times:
         stamp = _SORTABLE.match(time)
         if stamp is None:
             return None
-        sample = [at for at in range(0, len(lines), max(1, len(lines) // 50)) if self._log.parts(at).time]
-        starts = {lines[at].find(self._log.parts(at).time) for at in sample}
+        sample = [at for at in range(0, len(lines), max(1, len(lines) // 50)) if self._log.time_of(at)]
+        starts = {lines[at].find(self._log.time_of(at)) for at in sample}
         if len(starts) != 1 or -1 in starts:
             return None  # Also where none of the sampled lines has a time.
         (start,) = starts
@@ -911,9 +927,12 @@ def masked(text: str) -> str:
     return without_values(text)
 
 
+_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d")
+
+
 def _clock(time: str) -> str:
     """Return the time of day to the second; the day is in the head."""
-    found = re.search(r"\d{1,2}:\d\d:\d\d", time)
+    found = _TIME_OF_DAY.search(time)
     return found.group() if found else time
 
 
@@ -930,32 +949,38 @@ _COMMIT = re.compile(r"[*|/\\ ]*(?=\d*[a-f])[0-9a-f]{7,40} ")
 """The beginning of a line that names a commit, which is no value of a message. Some hashes have digits only."""
 
 
-def mostly_repeats(text: str, *, keyed: bool) -> bool:
+def mostly_repeats(text: str, kind: str) -> bool:
     """Whether most lines are copies of others, or of a few sentences with other values; judged by the first ones.
 
-    Lines with keys (`keyed`) repeat in every record, so only a handful of different lines says that nothing else does,
-    or a sentence before the colon: `migrating row 7 of orders: ok`.
+    Lines with keys repeat in every record, so only a handful of different lines says that nothing else does, or
+    sentences: `migrating row 7 of orders: ok`, `7: all is well`.
     """
+    keyed = kind in ("outline", "yaml")
     lines = [line for line in text[:_REPEATS_WITHIN].split("\n") if line and not line.isspace()]
     if len(lines) < 20:
         return False
-    if keyed:
-        shapes = Counter(without_values(line) for line in lines[:400])
-        sentences = sum(times for shape, times in shapes.items() if _is_sentence(shape))
-        few = len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400)
-        return len(set(lines)) <= 3 or (few and sentences >= 0.8 * min(len(lines), 400))
-    if len(set(lines)) <= _REPEATED_SHARE * len(lines):
+    if len(set(lines)) <= (max(3, _COPIED_SHARE * len(lines)) if keyed else _REPEATED_SHARE * len(lines)):
         return True
-    if sum(1 for line in lines[:400] if _COMMIT.match(line)) >= 0.8 * min(len(lines), 400):
+    first = lines[:400]
+    if not keyed and sum(1 for line in first if _COMMIT.match(line)) >= 0.8 * len(first):
         return False
-    shapes = Counter(without_values(line) for line in lines[:400])
-    said = sum(times for shape, times in shapes.items() if len(_PLAIN_WORD.findall(shape)) >= 2)
-    return len(shapes) <= _REPEATED_SHAPES * min(len(lines), 400) and said >= 0.8 * min(len(lines), 400)
+    shapes = Counter(without_values(line) for line in first)
+    if len(shapes) > _REPEATED_SHAPES * len(first):
+        return False
+    margin = min(len(line) - len(line.lstrip()) for line in first)
+    said = sum(times for shape, times in shapes.items() if _is_sentence(shape[margin:], keyed=keyed))
+    is_one = len(shapes) == 1 and kind != "table" and _PLAIN_WORD.search(first[0]) is not None  # `7% done`
+    return is_one or said >= 0.8 * len(first)
 
 
-def _is_sentence(shape: str) -> bool:
-    """Whether what stands before the first colon is a sentence rather than a key."""
-    return not shape[:1].isspace() and len(_PLAIN_WORD.findall(shape.partition(":")[0])) >= _SENTENCE_WORDS
+def _is_sentence(shape: str, *, keyed: bool) -> bool:
+    """Whether a line says something with words; with keys, it says more than a key and a word."""
+    if not keyed:
+        return len(_PLAIN_WORD.findall(shape)) >= 2
+    key, _, value = shape.partition(":")
+    return not key[:1].isspace() and (
+        len(_PLAIN_WORD.findall(key)) >= _SENTENCE_WORDS or len(_PLAIN_WORD.findall(value)) >= 2
+    )
 
 
 def looks_repetitive(sample: Sequence[str]) -> bool:

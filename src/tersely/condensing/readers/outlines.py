@@ -18,11 +18,14 @@ _LEAST_MARGIN_KEYS = 5
 _RECORD_RULE = re.compile(r"[-=*]+\s*\[?\s*(?:record\s*#?\d+|\d+\. row)\b", re.I)
 
 
+_ALIGNED_VALUE = re.compile(r"\s*[^:\s][^:]{0,40}:\s{3,}\S")
+
+
 @once
 def yaml_like(sample: Sample) -> bool:
     """Whether lines nest by two blanks or `- ` under a bare `key:` as in YAML; `describe` output aligns values."""
     lines = sample.lines
-    aligned = sum(1 for line in lines if re.match(r"\s*[^:\s][^:]{0,40}:\s{3,}\S", line))
+    aligned = sum(1 for line in lines if _ALIGNED_VALUE.match(line))
     nested = 0
     for before, after in pairwise(lines):
         if before.rstrip().endswith(":"):

@@ -192,7 +192,7 @@ class Preamble:
         named = False
         for place, token in enumerate(tokens):
             if token.kind == "time" and place in self.times:
-                time = time or token.text.strip('[](),:|<>"').rpartition("=")[2]
+                time = time or _bare_time(token.text)
             elif token.kind == "level" and place in self.levels and not level:
                 level = _level_name(token.text)
                 if level.lower() != self.usual_level.lower():
@@ -222,6 +222,16 @@ class Preamble:
             before = end
         return Parts(" ".join(shown.split()), time, level, level_weight(level))
 
+    def time(self, line: str) -> str:
+        """Return the time of a line, as `split` does."""
+        klog = _KLOG.match(line)
+        if klog:
+            return klog[2]
+        for place, token in enumerate(_tokens(line, max(self.times) + 1) if self.times else ()):
+            if token.kind == "time" and place in self.times and (time := _bare_time(token.text)):
+                return time
+        return ""
+
     def _last_mark(self, tokens: Sequence["_Token"]) -> int:
         """Return the position of the last time or level; -1 if there is none."""
         last = -1
@@ -242,6 +252,10 @@ class Preamble:
         if token.kind == "bracket" and level_seen and self.threads and not named:
             return True
         return place < last and token.text in self.constants
+
+
+def _bare_time(word: str) -> str:
+    return word.strip('[](),:|<>"').rpartition("=")[2]
 
 
 def _inline_level(line: str) -> str:

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, combinations
+from typing import NamedTuple
 
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan, stem
@@ -65,16 +66,29 @@ _SATURATION = 3.0
 """So many mentions nearby count half as much as arbitrarily many."""
 _CONTEXT_SHARE = 0.4
 """Weight of the words that only say where the answer was given: "… when discussing the budget"."""
-_SPEAKER_BONUS = 0.3
+_SPEAKER_BONUS = 0.6
 _SPEAKER_FACTOR = 1.6
 """What a sentence gains near the turns of a speaker who is asked about, and within them."""
-_FORMALITY_ASKED = 1.2
-_FORMALITY_UNASKED = 2.5
-"""How much statements are preferred to talk: with a question in a small budget, and without a question."""
-_SPOKEN_LENGTH = 0.002
+_ONLY_STATEMENTS = (3.0, 2.0, 0.3)
+_NO_CHAT = (0.0, 0.7, 0.0)
+"""What a sentence of a talk gains by words of statements, and loses by words that only keep a talk going and by being a
+question: where few sentences fit or nothing is asked, and where there is room for whole passages."""
+_RECURRING = 2.0
+"""Worth of the words that recur around the best passages, compared with the passages themselves."""
+_ANY_STATEMENT = 0.3
+_OPENING = 0.3
+"""Without a question: what a sentence has without any word that recurs, and what the first ones gain."""
+_BEST = 25
+"""So many sentences at most, and one of so many, tell what words the subject is discussed with."""
+_SPOKEN_LENGTH = 0.003
+_SPOKEN_LENGTH_FEW = 0.001
 _WRITTEN_LENGTH = 0.004
-"""What a sentence gains for each character. `pack` prefers short units by the second of these numbers, which suits rows
-but not sentences: a long one contains more; in speech only half as much more."""
+"""What a sentence gains for each character. `pack` prefers short units by the last of these numbers, which suits rows
+but not sentences: a long one contains more; in speech less so, most of all where few sentences fit."""
+
+_FILLED = 0.92
+_CHARACTERS_PER_TOKEN = 4.0
+"""Share of a budget that sentences fill even if they are far from the subject, and an estimate for sentences."""
 
 _ENDING = 0.08
 """Share of a text that is its ending."""
@@ -104,17 +118,19 @@ _FUNCTION_WORDS = _stems("""
 
 _NAMING = frozenset(
     """
-    the of to and in that for with on by from as which their der die das des dem und von mit für le la les du de et
-    pour dans el los las del para con
+    the of to and in that for with on by from as which their a an be been being has was were would should could might
+    need needs made use used because between most less important they he she his her der die das des dem und von mit für
+    wird wurde soll sollte würde le la les du de et pour dans est sera doit el los las del para con será debe
     """.split()  # noqa: SIM905
 )
 _TALKING = frozenset(
     """
-    i you me my your uh um mm hmm yeah okay ok oh well gonna like ich du mir mein äh ähm ja je tu moi mon ben ouais euh
-    yo tú mi pues
+    i you me my your uh um mm hmm yeah okay ok oh well gonna wanna like got guess say saying talk talking know see go
+    don doesn didn cause whatever what why now next here ich du mir mein äh ähm ja je tu moi mon ben ouais euh yo tú mi
+    pues
     """.split()  # noqa: SIM905
 )
-"""Words of statements and of talk in some languages."""
+"""Words of statements and of talk in some languages; what is proposed or decided is said with "would" and "should"."""
 
 _CONTEXT = re.compile(
     r"(?<=\w\s)(?:(?:when|while)\s+\w+ing\b|in (?:the )?(?:discussion|context|terms) of\b|as (?:a )?part of\b).*",
@@ -356,8 +372,8 @@ def reading_of(
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores, least = (
-        (from_the_beginning(texts, owners), 0.0) if from_the_top else score_sentences(texts, owners, focus, budget)
+    scores, least, gain = (
+        Scores(from_the_beginning(texts, owners)) if from_the_top else score_sentences(texts, owners, focus, budget)
     )
     facts = wants_facts(focus)
     # A page with a topic is read for its statements on the topic; a question finds its answer by its own words.
@@ -375,7 +391,6 @@ def reading_of(
         scores = [
             score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)
         ]
-    gain = _SPOKEN_LENGTH if any(part.label for part in parts) else _WRITTEN_LENGTH
     shown = _candidates(texts, scores, budget, least, gain)
     sheet = _Sheet(total=len(texts))
     at = 0
@@ -398,9 +413,11 @@ def reading_of(
 def _candidates(texts: list[str], scores: list[float], budget: int, least: float, gain: float) -> dict[int, float]:
     """Return sentence number → score for `pack`.
 
-    Contains as many of the best sentences as could be shown, none below `least` and none twice; each gains
-    `gain` per character.
+    Contains as many of the best sentences as could be shown, none twice, and none below `least` where the others fill
+    most of the budget; each gains `gain` per character.
     """
+    if least:
+        least = min(least, _score_that_fills(texts, scores, budget))
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
     if len(texts) > most:
@@ -417,6 +434,19 @@ def _candidates(texts: list[str], scores: list[float], budget: int, least: float
             seen.add(text)
         chosen[number] = scores[number] * (1 + gain * len(text))
     return chosen
+
+
+def _score_that_fills(texts: list[str], scores: list[float], budget: int) -> float:
+    """Return the score of the last of the best sentences that fill as much of a budget as must be used."""
+    room = _FILLED * budget * _CHARACTERS_PER_TOKEN
+    ranked = [(-score, at) for at, score in enumerate(scores)]
+    heapq.heapify(ranked)
+    while ranked:
+        score, at = heapq.heappop(ranked)
+        room -= len(texts[at])
+        if room < 0:
+            return -score
+    return 0.0
 
 
 @dataclass(slots=True)
@@ -544,8 +574,16 @@ def from_the_beginning(texts: list[str], owners: list[Paragraph]) -> list[float]
     return scores
 
 
-def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> tuple[list[float], float]:
-    """Score each sentence; return the scores and the minimum score to be shown.
+class Scores(NamedTuple):
+    """The scores of sentences, and how `_candidates` chooses by them."""
+
+    values: list[float]
+    least: float = 0.0
+    gain: float = _WRITTEN_LENGTH
+
+
+def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> Scores:
+    """Score each sentence.
 
     With a question, a sentence scores by the terms that cluster around it, else by its centrality. Conversations drift,
     so sentences far from the subject are omitted even if there is room for them.
@@ -557,32 +595,56 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     is_dialogue = any(owner.label for owner in owners)
     weights = _distinguishing(focus, found, speakers, 0.5 if is_dialogue else 1.0)
     if not weights:
-        return _unasked(texts, owners, found.relevance, speakers, is_dialogue=is_dialogue), 0.0
+        return Scores(_unasked(texts, owners, found.relevance, speakers, is_dialogue=is_dialogue))
+    few = budget < FEW_TOKENS
     passage = _passages(texts, terms, weights, SPOKEN_REACH if is_dialogue else WRITTEN_REACH)
+    if is_dialogue and not few:
+        passage = [value * value for value in passage]  # Where the subject is discussed, not where it is touched.
     top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
     enough = max(0.15, 0.5 * max(own))
     headed = _headed(owners, dict(zip(headings, found.terms[len(texts) :], strict=True)), weights)
-    few = budget < FEW_TOKENS
     central = centrality(texts) if few else None
-    short = 60 if few else 35
+    short, least_share = (35, 0.2) if not few else (50, 0.0) if is_dialogue else (60, 0.2)
     # Where few sentences fit, each must answer by itself; else the passage counts more.
-    around, beside = (0.7, 1.0) if not is_dialogue else (1.0, 1.0) if few else (2.0, 0.7)
+    around, beside = (0.7, 1.0) if not is_dialogue else (1.0, 0.6) if few else (2.0, 0.7)
+    recurring = (
+        _recurring(texts, [around * value / top + beside * own[at] for at, value in enumerate(passage)])
+        if is_dialogue and few
+        else None
+    )
     scores = []
     for at, value in enumerate(passage):
         if owners[at].aside and own[at] < enough:
             scores.append(-1.0)
             continue
         score = around * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
+        if recurring:
+            score += _RECURRING * recurring[at]
         if headed:
             score += headed[owners[at].under]
         if len(texts[at]) < short and not owners[at].whole and not _WIDE.search(texts[at]):
-            score *= 0.2 + 0.8 * len(texts[at]) / short
+            score *= least_share + (1 - least_share) * len(texts[at]) / short
         scores.append(score)
     if not is_dialogue:
-        return scores, 0.0
-    _prefer_statements(scores, texts, owners, speakers, _FORMALITY_ASKED if few else 0.0)
-    return scores, (0.2 if few else 0.35) * max(scores)
+        return Scores(scores)
+    _prefer_statements(scores, texts, owners, speakers, _ONLY_STATEMENTS if few else _NO_CHAT)
+    if few:
+        return Scores(scores, 0.2 * max(scores), _SPOKEN_LENGTH_FEW)
+    return Scores(scores, 0.4 * max(scores), _SPOKEN_LENGTH)
+
+
+def _recurring(texts: list[str], scores: list[float]) -> list[float]:
+    """Score sentences by words that recur in the best ones: a subject is discussed with more words than its name."""
+    count = len(texts)
+    words = [set(words_of(text)) - _NAMING - _TALKING for text in texts]
+    spread = Counter(word for own in words for word in own)
+    best = heapq.nsmallest(min(_BEST, 1 + count // _BEST), range(count), key=lambda at: (-scores[at], at))
+    times = Counter(word for at in best for word in words[at])
+    worth = {
+        word: often / len(best) * math.log(count / spread[word]) for word, often in times.items() if spread[word] > 1
+    }
+    return [sum(worth[word] for word in sorted(own & worth.keys())) / (len(own) + 4) for own in words]
 
 
 def _unasked(
@@ -594,14 +656,16 @@ def _unasked(
             -1.0 if owner.aside else 0.4 * score
             for owner, score in zip(owners, from_the_beginning(texts, owners), strict=True)
         ]
+    count = len(texts)
+    least = _ANY_STATEMENT if is_dialogue else 0.0
     scores = [
-        (value + 0.5 * relevance[at]) * min(1.0, 0.2 + len(texts[at]) / 100)
+        (least + value + 0.5 * relevance[at]) * min(1.0, 0.2 + len(texts[at]) / 100)
         for at, value in enumerate(centrality(texts))
     ]
     if is_dialogue:
-        _prefer_statements(scores, texts, owners, speakers, _FORMALITY_UNASKED)
-        return scores
-    count = len(texts)
+        _prefer_statements(scores, texts, owners, speakers, _ONLY_STATEMENTS)
+        # A talk begins with what it is about.
+        return [score + _OPENING * max(0.0, 1 - 10 * at / count) for at, score in enumerate(scores)]
     # The beginning and the end of a report state its subject and its results.
     return [
         score + (0.2 * min(1.0, 0.2 + len(texts[at]) / 100) if at < 0.1 * count or at > 0.93 * count else 0.0)
@@ -610,7 +674,11 @@ def _unasked(
 
 
 def _prefer_statements(
-    scores: list[float], texts: list[str], owners: list[Paragraph], speakers: set[str], formality: float
+    scores: list[float],
+    texts: list[str],
+    owners: list[Paragraph],
+    speakers: set[str],
+    formality: tuple[float, float, float],
 ) -> None:
     """Change the scores of a dialogue: filler counts less, and a speaker who is asked about more."""
     often = Counter(texts)
@@ -622,23 +690,18 @@ def _prefer_statements(
                 scores[at] *= _SPEAKER_FACTOR
         if often[text] > 2:
             scores[at] *= 0.3  # A sentence that is repeated often is filler.
-        if formality:
-            scores[at] *= 1 + formality * _formality(text)
+        scores[at] *= max(0.05, 1 + _formality(text, *formality))
 
 
-def _formality(text: str) -> float:
-    """Return the share of words that relate things to each other, less the share of those that only keep a talk going.
+def _formality(text: str, gain: float, loss: float, asking: float) -> float:
+    """Weigh the share of words that relate things to each other against those that only keep a talk going.
 
     Nouns need articles and prepositions, and statements consist of nouns; talk consists of "I", "you" and "um".
     """
     words = text.lower().replace("'", " ").split()
-    naming = talking = 0
-    for word in words:
-        if word in _NAMING:
-            naming += 1
-        elif word in _TALKING:
-            talking += 1
-    return (naming - talking) / (len(words) + 2)
+    stating = sum(map(_NAMING.__contains__, words))
+    chatting = sum(map(_TALKING.__contains__, words))
+    return (gain * stating - loss * chatting) / (len(words) + 2) - asking * text.endswith(("?", "？"))
 
 
 def _near_speakers(texts: list[str], owners: list[Paragraph], speakers: set[str]) -> list[float]:

@@ -127,12 +127,15 @@ def bad_status(word: str, usual: str) -> bool:
     return one is not None and other is not None and one[1] in "45" and other[1] in "123"
 
 
+_PADDED = re.compile(r"(?:^|\W)0\d")
+
+
 def _names_things(words: Sequence[str], numbers: Sequence[float], distinct: int) -> bool:
     """Whether numbers are names: long and all different, zero-padded, process ids in brackets, or counting up."""
     if any("." in word for word in words[:50]):
         return False
     total = len(numbers)
-    if any(re.search(r"(?:^|\W)0\d", word) for word in words[:50]) or words[0].endswith(("]:", "]")):
+    if any(_PADDED.search(word) for word in words[:50]) or words[0].endswith(("]:", "]")):
         return True
     if min(numbers) >= 1_000_000 or (distinct > 0.95 * total and min(numbers) >= 10_000):
         return True

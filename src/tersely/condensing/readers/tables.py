@@ -13,7 +13,9 @@ cells are shown that do not have the usual value of their column.
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import zip_longest
 from typing import Literal
 
 from tersely.condensing.account import runs_of
@@ -27,6 +29,7 @@ from tersely.condensing.totals import TemplateLines, Totals
 from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, separated, table_parts
+from tersely.text.digits import of_each_form
 
 MOST_UNITS = 30_000
 WIDEST_ROW = 240
@@ -56,7 +59,7 @@ LONGEST_TOTALS = 200
 """Lines above and below a table that may state its totals, and how long such a line may be."""
 
 _AMOUNT = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s+(?!of\b)[^\W\d_]{3,}")
-_VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|\dx[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
 
 
@@ -137,8 +140,9 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         if size > most:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
         brief = _without_usual(table, _usual_values(list(fields), found_counts[:MOST_FURTHER], table), scores)
-        for row in shown:
-            text = narrow(table.rows[row], table.texts[row])
+        texts = [narrow(table.rows[row], table.texts[row]) for row in shown]
+        shapes = of_each_form(lambda text: _VARIABLE.sub("#", text), [text[:140] for text in texts])
+        for row, text, shape in zip(shown, texts, shapes, strict=True):
             units.append(
                 Unit(
                     brief.get(row, text),
@@ -146,7 +150,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     table.lines[row],
                     scores[row],
                     owner,
-                    family=None if offset + row in leaders else _VARIABLE.sub("#", text[:140]),
+                    family=None if offset + row in leaders else shape,
                     whole=text if row in brief else "",
                 )
             )
@@ -295,9 +299,11 @@ def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list
 
 
 def _column(table: Table, column: int) -> Cells:
+    if not table.columns:
+        table.columns.update(enumerate(map(Cells, zip_longest(*table.rows, fillvalue=""))))
     found = table.columns.get(column)
     if not isinstance(found, Cells):
-        found = table.columns[column] = Cells(row[column] if column < len(row) else "" for row in table.rows)
+        found = table.columns[column] = Cells([""] * len(table.rows))
     return found
 
 
@@ -398,6 +404,8 @@ _BETWEEN_WORDS = re.compile(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)")
 _WIDE_BLANKS = re.compile(r"\s{2,}")
 _QUOTED = re.compile(r'"[^"]*"')
 _WORD = re.compile("[^ ]+")
+_HEADING_WORD = re.compile(r"\S+")
+_AFTER_BLANKS = re.compile(r"(?:(?<=\s\s)|^)\S")
 _ROWS_BELOW = 60
 """Rows that are compared with a header."""
 
@@ -433,8 +441,8 @@ def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
     # The header may follow a few other lines.
     words = [len(row.split()) for row in rows]
     headers = [at for at in range(min(8, len(rows) - 2)) if words[at] >= 2]
-    spans = [_spans(row) for row in rows[: 8 + _ROWS_BELOW]]
-    if any(_aligned(rows[at], spans[at + 1 : at + 1 + _ROWS_BELOW]) for at in headers):
+    spans = cache(_spans)  # Each row is below several possible headers.
+    if any(_aligned(rows[at], rows[at + 1 : at + 1 + _ROWS_BELOW], spans) for at in headers):
         return "table"
     cells = [len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n"))) for row in rows]
     return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
@@ -452,17 +460,32 @@ def _spans(row: str) -> tuple[set[int], set[int]]:
     return {start for start, _ in spans}, {end for _, end in spans}
 
 
-def _aligned(header: str, body: list[tuple[set[int], set[int]]]) -> bool:
+def _aligned(header: str, body: list[str], spans: Callable[[str], tuple[set[int], set[int]]]) -> bool:
     """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
-    starts = {match.start() for match in list(re.finditer(r"(?:(?<=\s\s)|^)\S", header))[1:]}
-    if starts:
-        good = sum(1 for begins, _ in body if len(starts & begins) >= 0.6 * len(starts))
-        if good >= 0.7 * len(body):
-            return True
-    words = [match.span() for match in re.finditer(r"\S+", header)]
+    starts = {match.start() for match in list(_AFTER_BLANKS.finditer(header))[1:]}
+    if starts and _mostly((len(starts & spans(row)[0]) >= 0.6 * len(starts) for row in body), len(body)):
+        return True
+    words = [match.span() for match in _HEADING_WORD.finditer(header)]
     single, ends = {start for start, _ in words}, {end for _, end in words}
-    right = sum(1 for begins, stops in body if max(len(ends & stops), len(single & begins)) >= 0.7 * len(single))
-    return right >= 0.7 * len(body) and len(single) >= 3
+    if len(single) < 3:
+        return False
+
+    def fits(row: str) -> bool:
+        begins, stops = spans(row)
+        return max(len(ends & stops), len(single & begins)) >= 0.7 * len(single)
+
+    return _mostly(map(fits, body), len(body))
+
+
+def _mostly(holds: Iterable[bool], many: int) -> bool:
+    """Whether something holds for seven tenths of so many; decided as soon as it fails too often."""
+    possible = many
+    for each in holds:
+        if not each:
+            possible -= 1
+            if possible < 0.7 * many:
+                return False
+    return True
 
 
 def _regular(cells: list[int], words: list[int]) -> bool:

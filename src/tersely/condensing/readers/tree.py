@@ -432,6 +432,7 @@ def _rewritten(tree: Tree) -> Tree:
     if not has_list:
         return tree
     dropped = bytearray(len(tree))
+    headings: dict[int, list[int]] = {}
     for node in range(len(tree)):
         inside = children[node]
         if tree.kind[node] != LIST or inside is None or dropped[node]:
@@ -447,7 +448,7 @@ def _rewritten(tree: Tree) -> Tree:
                         dropped[grand] = 1
                 continue
         if len(inside) >= 3:
-            _name_columns(tree, children, node, inside)
+            _name_columns(tree, children, node, inside, headings)
         _name_pairs(tree, children, inside, dropped)
     _name_roles(tree, children)
     return tree.without(dropped) if any(dropped) else tree
@@ -527,23 +528,33 @@ def _are_times(times: list[str]) -> bool:
     return len(known) == len(times) and (known == sorted(known) or known == sorted(known, reverse=True))
 
 
-def _name_columns(tree: Tree, children: list[list[int] | None], node: int, inside: list[int]) -> None:
-    """Name the values of plain rows after column names in a sibling list or in the first row."""
+_NO_LETTER = re.compile(r"[^a-z]")
+
+
+def _is_heading(key: str) -> bool:
+    name = _NO_LETTER.sub("", key.lower())
+    return name in _HEADINGS or name.endswith(("columns", "fields", "headers"))
+
+
+def _name_columns(
+    tree: Tree, children: list[list[int] | None], node: int, inside: list[int], headings: dict[int, list[int]]
+) -> None:
+    """Name the values of plain rows after column names in a sibling list or in the first row.
+
+    `headings` keeps for each owner which of the nodes in it are called as column names are: lists may have very many
+    siblings.
+    """
     width = len(children[inside[0]] or ())
     rows = [child for child in inside if tree.kind[child] == LIST and len(children[child] or ()) == width]
     if width < 2 or len(rows) < 0.9 * len(inside):
         return
     header: list[int] | None = None
     parent = tree.parent[node]
-    for sibling in (children[parent] or ()) if parent >= 0 else ():
+    if parent >= 0 and parent not in headings:
+        headings[parent] = [sibling for sibling in children[parent] or () if _is_heading(tree.key[sibling])]
+    for sibling in headings.get(parent, ()):
         names = children[sibling] or []
-        key = re.sub(r"[^a-z]", "", tree.key[sibling].lower())
-        if (
-            sibling != node
-            and tree.kind[sibling] == LIST
-            and len(names) == width
-            and (key in _HEADINGS or key.endswith(("columns", "fields", "headers")))
-        ):
+        if sibling != node and tree.kind[sibling] == LIST and len(names) == width:
             header = names
     labels: list[str] = []
     if header is not None:
