@@ -9,12 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import psycopg
 import pytest
 import sqlalchemy as sa
 
-from tersely.store.health import DISK_FULL, LOCKED, NO_ANSWER, NOT_REACHED, READ_ONLY, reason_of
+from tersely.errors import StoreUnavailable
+from tersely.sessions.worker import WorkerTimeouts
+from tersely.store.health import DAMAGED, DISK_FULL, LOCKED, NO_ANSWER, NOT_REACHED, READ_ONLY, reason_of
+from tersely.store.sqlite_files import engine_file
+from tests.fakes.damage import spoil_a_page
 from tests.flows.service import FlowService, calls, flow_service, said, server_of
 
 pytestmark = pytest.mark.process
@@ -114,6 +119,32 @@ async def test_a_full_disk_under_sqlite(tmp_path: Path) -> None:
         engine.dispose()
         await until_ready_says(service)
         assert (await service.web.http.post("/api/v1/alerts", json=large)).status_code == 202
+
+
+@pytest.mark.parametrize("which", ["ours", "the engine's"])
+async def test_a_page_that_is_damaged_under_a_running_service_stays_a_problem(tmp_path: Path, which: str) -> None:
+    file = tmp_path / "tersely.db"
+    damaged, table = (file, "timeline_events") if which == "ours" else (engine_file(file), "operation_outputs")
+    async with flow_service(f"sqlite:///{file}", tmp_path, nothing, TERSELY_LEASE="5") as service:
+        assert await reasons_of(service) == []
+        await anyio.to_thread.run_sync(spoil_a_page, damaged, table)
+        await service.web.http.post("/api/v1/alerts", json={"data": "x"})
+        await until_ready_says(service, DAMAGED)
+        assert "tersely restore" in DAMAGED
+        # Other pages can be read, which is no reason to call the database healthy.
+        database = service.web.parts.database
+        await database.check()
+        assert (await service.web.http.get("/api/v1/sessions")).status_code == 200
+        with pytest.raises(StoreUnavailable, match=f"{damaged.name}' is damaged"):
+            async with database.transaction():
+                pass
+        assert await reasons_of(service) == [DAMAGED]
+        assert await refused_with(service.web.http.post("/api/v1/alerts", json={"data": "y"})) == DAMAGED
+        problems = (await service.web.http.get("/api/v1/system/problems")).json()["items"]
+        assert [one["message"] for one in problems if one["subject"] == "database"] == [DAMAGED]
+        stopped = anyio.current_time()
+    # What runs is not waited for: it could not be stored.
+    assert anyio.current_time() - stopped < 0.8 * WorkerTimeouts().grace
 
 
 def test_errors_of_the_drivers_are_told_apart(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import sys
 import threading
 import zipfile
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from tersely.errors import InputError, TerselyError
 from tersely.sessions.durable import _prepare_file, engine_url
 from tersely.store.database import Database
 from tersely.store.sqlite_files import back_up, engine_file, last_backup, restore, worker_file_lock
+from tests.fakes.damage import spoil_a_page
 
 pytestmark = pytest.mark.process
 """A library asks a program what machine this is."""
@@ -107,6 +109,40 @@ def test_the_workflow_engines_file_is_checked_too(file: Path, spoil: Callable[[P
     with pytest.raises(TerselyError, match=told) as problem:
         _prepare_file(engines)
     assert str(engines) in str(problem.value)
+
+
+@pytest.mark.parametrize("which", ["ours", "the engine's"])
+def test_a_damaged_page_is_found_before_a_good_backup_is_replaced(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, which: str
+) -> None:
+    anyio.run(make, file)
+    with closing(sqlite3.connect(engine_file(file))) as db, db:
+        db.execute("CREATE TABLE workflow_status (id INTEGER PRIMARY KEY, text TEXT)")
+    target = tmp_path / "backup.zip"
+    assert tersely("backup", str(target)).exit_code == 0 and "no damaged page" in database_finding("fine")
+    good, known = target.read_bytes(), last_backup(file)
+
+    damaged, table = (file, "timeline_events") if which == "ours" else (engine_file(file), "workflow_status")
+    spoil_a_page(damaged, table)
+    refused = tersely("backup", str(target))
+    assert refused.exit_code == 2 and f"{str(damaged)!r} is damaged" in refused.stderr, refused
+    assert "tersely restore" in refused.stderr
+    assert target.read_bytes() == good and last_backup(file) == known
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["backup.zip", "data"]
+    assert f"{str(damaged)!r} is damaged" in database_finding("wrong")
+    monkeypatch.setattr(sys.modules["tersely.cli.doctor"], "CHECKED_BYTES", 100)
+    assert "larger than" in database_finding("fine")
+
+    assert tersely("restore", str(target)).exit_code == 0
+    assert tersely("backup", str(target)).exit_code == 0
+
+
+def database_finding(verdict: str) -> str:
+    """What the doctor says of the database."""
+    findings = json.loads(tersely("doctor", "--offline", "--json").stdout)["findings"]
+    (finding,) = [one for one in findings if one["what"] == "database"]
+    assert finding["verdict"] == verdict, finding
+    return str(finding["words"])
 
 
 # Backups
@@ -206,3 +242,19 @@ def test_without_a_database_or_with_postgresql_the_command_says_what_to_do(
     for command, tool in (("backup", "pg_dump --format=custom"), ("restore", "pg_restore --clean")):
         told = tersely(command, str(tmp_path / "b.zip"))
         assert told.exit_code == 2 and tool in told.stderr and "secret-word" not in told.stderr
+        assert "$TERSELY_DATABASE_URL" in told.stderr
+    # A shell that has no such variable needs another command.
+    monkeypatch.delenv("TERSELY_DATABASE_URL")
+    (tmp_path / ".env").write_text(
+        "TERSELY_DATABASE_URL=postgresql+psycopg://me:secret-word@db/tersely?sslmode=require"
+    )
+    for place in (".env", "tersely.yaml:2"):
+        for command in ("backup", "restore"):
+            told = tersely(command, str(tmp_path / "b.zip"))
+            assert '"postgresql://me@db/tersely?sslmode=require"' in told.stderr, told.stderr
+            assert "$TERSELY" not in told.stderr and "secret-word" not in told.stderr
+            assert f"which is in {place}" in told.stderr, told.stderr
+        (tmp_path / ".env").unlink(missing_ok=True)
+        (tmp_path / "tersely.yaml").write_text(
+            "store:\n  database_url: postgresql://me@db/tersely?sslmode=require&password=secret-word\n"
+        )

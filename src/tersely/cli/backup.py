@@ -25,7 +25,7 @@ def backup(file: Path) -> None:
     from tersely.store.sqlite_files import back_up
 
     info = back_up(
-        _database(f'pg_dump --format=custom --file="{file}" "$TERSELY_DATABASE_URL"', "backs up"),
+        _database("backs up", f'pg_dump --format=custom --file="{file}" "{{url}}"'),
         file,
         version=version("tersely"),
     )
@@ -43,9 +43,7 @@ def restore(file: Path) -> None:
     from tersely.store import sqlite_files
 
     database = _database(
-        f'pg_restore --clean --if-exists --dbname="$TERSELY_DATABASE_URL" "{file}"',
-        "restores",
-        "with tersely stopped: ",
+        "restores", f'pg_restore --clean --if-exists --dbname="{{url}}" "{file}"', "with tersely stopped: "
     )
     info, earlier = sqlite_files.restore(file, database)
     click.echo(f"{database}: {info.sessions:,} sessions as of {info.made_at:%Y-%m-%d %H:%M:%S} UTC")
@@ -53,12 +51,26 @@ def restore(file: Path) -> None:
         click.echo(f"The earlier files are {earlier} and those beside it.")
 
 
-def _database(command: str, does: str, how: str = "") -> Path:
-    from tersely.settings.model import Settings, find_file
+def _database(does: str, command: str, how: str = "") -> Path:
+    """The SQLite file; for PostgreSQL, says which command does it instead."""
+    from tersely.settings.model import find_file, load_with_sources
     from tersely.store.sqlite_files import file_of
 
-    url = Settings.load(None, find_file(), sections=("store",), here=True).store.url
-    file = file_of(url)
+    settings, tree = load_with_sources(None, find_file(), sections=("store",), here=True)
+    file = file_of(settings.store.url)
     if file is None:
-        fail(f"The database is a PostgreSQL. Its own tool {does} everything of tersely, {how}{command}")
+        url, password = _for_its_tools(settings.store.url, str(tree.source(("store", "database_url"))))
+        command = command.replace("{url}", url)
+        fail(f"The database is a PostgreSQL. Its own tool {does} everything of tersely, {how}{command}{password}")
     return file
+
+
+def _for_its_tools(url: str, source: str) -> tuple[str, str]:
+    """How a command line names a database without showing its password, and where the password is, if it is missing."""
+    from tersely.settings.environment import process_environment
+    from tersely.store.database import without_password
+
+    if process_environment().get("TERSELY_DATABASE_URL") == url and "+" not in url.partition(":")[0]:
+        return "$TERSELY_DATABASE_URL", ""
+    shown, hidden = without_password(url)
+    return shown, f" (it asks for the password, which is in {source})" if hidden else ""

@@ -25,6 +25,8 @@ MAX_CLOCK_DIFFERENCE = 5.0
 """Seconds."""
 
 OLD_BACKUP_DAYS = 7
+CHECKED_BYTES = 2**30
+"""SQLite files up to this size, together, are read to find damaged pages; that takes seconds."""
 
 Verdict = Literal["fine", "look", "wrong"]
 _MARKS: dict[Verdict, tuple[str, str]] = {"fine": ("✓", "green"), "look": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -186,6 +188,7 @@ async def _database(settings: Settings) -> AsyncIterator[CheckOutcome]:
     try:
         if file:
             check_file(engine_file(file))
+            pages = _pages(file)
         async with Database.open(url) as database:
             async with database.reading() as db:
                 clock_difference = abs((await overview.time(db) - datetime.now(UTC)).total_seconds())
@@ -203,7 +206,9 @@ async def _database(settings: Settings) -> AsyncIterator[CheckOutcome]:
         yield CheckOutcome("database", "wrong", str(error), step)
         return
     waiting = sessions.get("pending", 0)
-    state = f"{'SQLite' if file else 'PostgreSQL'}, schema {SCHEMA}{f', {waiting:,} alerts waiting' if waiting else ''}"
+    state = f"{f'SQLite, {pages}' if file else 'PostgreSQL'}, schema {SCHEMA}"
+    if waiting:
+        state += f", {waiting:,} alerts waiting"
     if read_only:
         step = "Make its file and folder writable." if file else "Connect to the primary, as a user who may write."
         yield CheckOutcome("database", "wrong", f"{state}; it cannot be written: {read_only}", step)
@@ -216,6 +221,26 @@ async def _database(settings: Settings) -> AsyncIterator[CheckOutcome]:
     yield _versions(versions)
     yield _suspects(suspects)
     yield _backup(file, sum(sessions.values()))
+
+
+def _pages(file: Path) -> str:
+    """Look for damaged pages in both SQLite files.
+
+    Raises:
+        StoreUnavailable: There is one.
+    """
+    from tersely.store.sqlite_files import check_pages, engine_file
+
+    files = [one for one in (file, engine_file(file)) if one.exists()]
+    size = sum(one.stat().st_size for one in files)
+    if size > CHECKED_BYTES:
+        return (
+            f"pages not checked (its files, {size / 2**20:,.0f} MB, are larger than {CHECKED_BYTES / 2**20:,.0f} MB; "
+            "tersely backup checks them)"
+        )
+    for one in files:
+        check_pages(one)
+    return "no damaged page"
 
 
 def _takeover(settings: Settings, *, is_sqlite: bool, is_pooled: bool) -> CheckOutcome:

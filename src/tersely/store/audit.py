@@ -4,7 +4,9 @@ import getpass
 import logging
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
+from typing import Any
 
+import anyio
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -41,22 +43,38 @@ class StoredEntry:
     entry: AuditEntry
 
 
-async def add_entry(db: AsyncConnection, entry: AuditEntry, *, now: datetime) -> None:
-    fields = {name: storable(value) if isinstance(value, str) else value for name, value in asdict(entry).items()}
-    await db.execute(sa.insert(audit_log).values(at=now, **fields))
+class AuditWriter:
+    """Adds entries; those that come while others are written share the next transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: list[dict[str, Any]] = []
+        self._turn = anyio.Lock()
+
+    async def __call__(self, entry: AuditEntry) -> None:
+        """Returns when the entry is stored. If the store does not answer, the entry is in the log at least.
+
+        What an address names is masked: whoever mistypes one may have put a token there.
+        """
+        entry = replace(entry, target=mask(entry.target))
+        row = {name: storable(value) if isinstance(value, str) else value for name, value in asdict(entry).items()}
+        row["at"] = self._database.clock.now()
+        self._waiting.append(row)
+        async with self._turn:
+            if not any(one is row for one in self._waiting):
+                return  # It was stored with another.
+            rows, self._waiting = self._waiting, []
+            try:
+                async with self._database.transaction() as db:
+                    await db.execute(sa.insert(audit_log), rows)
+            except StoreUnavailable as problem:
+                for one in rows:
+                    logger.error("audit_entry_not_stored", extra={**one, "reason": str(problem)})
 
 
 async def record(database: Database, entry: AuditEntry) -> None:
-    """Add an entry. If the store does not answer, the entry is in the log at least.
-
-    What an address names is masked: whoever mistypes one may have put a token there.
-    """
-    entry = replace(entry, target=mask(entry.target))
-    try:
-        async with database.transaction() as db:
-            await add_entry(db, entry, now=database.clock.now())
-    except StoreUnavailable as problem:
-        logger.error("audit_entry_not_stored", extra={**vars(entry), "reason": str(problem)})
+    """Add one entry; see `AuditWriter`."""
+    await AuditWriter(database)(entry)
 
 
 def shell_entry(action: str, target: str, *, status: int = 200) -> AuditEntry:

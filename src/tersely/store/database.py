@@ -97,8 +97,20 @@ class DatabaseClock:
 class Database:
     """Use `Database.open`."""
 
-    def __init__(self, engine: AsyncEngine, writer: Writer | None = None, reader: sa.Engine | None = None) -> None:
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        writer: Writer | None = None,
+        reader: sa.Engine | None = None,
+        probe: AsyncEngine | None = None,
+    ) -> None:
+        """
+        Args:
+            writer, reader: For SQLite.
+            probe: For PostgreSQL, with one connection for `check`, which would wait behind transactions otherwise.
+        """
         self._engine = engine
+        self._probe = probe
         self._writer = writer
         self._reader = reader
         self._file = Path(engine.url.database) if self.is_sqlite and engine.url.database else None
@@ -157,7 +169,7 @@ class Database:
         Raises:
             StoreUnavailable: The database did not answer, or was locked for too long.
         """
-        self.health.refuse_if_hanging()
+        self.health.refuse_in_vain(writing=True)
         with _translating_errors(self._file, self.health, writing=True):
             if self._writer:
                 async with self._writer.transaction(heavy=heavy) as connection:
@@ -174,7 +186,7 @@ class Database:
         Args:
             light: The query reads a few rows by an index. On SQLite that is faster than a thread switch.
         """
-        self.health.refuse_if_hanging()
+        self.health.refuse_in_vain(writing=False)
         with _translating_errors(self._file, self.health, writing=False):
             if light and self._reader:
                 with self._reader.connect().execution_options(**{_READS: True}) as direct, direct.begin():
@@ -195,23 +207,32 @@ class Database:
         if self.is_sqlite and shutil.disk_usage(Path(self._engine.url.database or "").parent).free < LEAST_FREE_BYTES:
             self.health.failed(DISK_FULL, writing=True)
             raise StoreUnavailable("The disk has no room for the database file.", reason=DISK_FULL)
-        async with self.reading(light=True) as db:
-            await db.execute(_ANSWER)
+        if self._probe is None:
+            async with self.reading(light=True) as db:
+                await db.execute(_ANSWER)
+            return
+        with _translating_errors(self._file, self.health, writing=False), anyio.CancelScope(shield=True):
+            async with self._probe.connect() as connection:
+                await connection.execute(_ANSWER)
 
     @classmethod
     @asynccontextmanager
     async def _connected(cls, url: str) -> AsyncIterator[Self]:
         engine = _engine(url)
-        writer = reader = None
+        writer = reader = probe = None
         if engine.dialect.name == "sqlite":
             writer = Writer(_sync_engine(engine, poolclass=sa.StaticPool), BUSY_SECONDS)
             reader = _sync_engine(engine, max_overflow=-1)
+        else:
+            probe = _engine(url, pool_size=1, max_overflow=0)
         try:
-            yield cls(engine, writer, reader)
+            yield cls(engine, writer, reader, probe)
         finally:
             if writer and reader:
                 writer.close()
                 reader.dispose()
+            if probe:
+                await probe.dispose()
             await engine.dispose()
 
     async def _known_schema(self) -> str | None:
@@ -270,16 +291,33 @@ def _translating_errors(file: Path | None, health: DatabaseHealth, *, writing: b
         # Only the driver's message: the statement and its parameters may contain content.
         message = " ".join(str(original).split())[:300]
         damaged = damage(file, getattr(problem, "orig", None)) if file else None
+        if damaged:
+            health.damaged(damaged)
         raise StoreUnavailable(damaged or f"The database did not answer: {message}", reason=reason) from None
 
 
-def _engine(url: str) -> AsyncEngine:
+def without_password(url: str) -> tuple[str, bool]:
+    """The URL as PostgreSQL's own programs take it, without its password; and whether it had one.
+
+    Raises:
+        ConfigError: It is not the URL of a database.
+    """
+    given = _parsed(url)
+    shown = given.set(drivername="postgresql")._replace(password=None).difference_update_query(["password"])
+    return shown.render_as_string(), given.password is not None or "password" in given.query
+
+
+def _parsed(url: str) -> sa.URL:
     try:
-        parsed = sa.make_url(url)
+        return sa.make_url(url)
     except ArgumentError:
         raise ConfigError(
             "TERSELY_DATABASE_URL must look like sqlite:////path/to/tersely.db or postgresql://user@host/name."
         ) from None
+
+
+def _engine(url: str, **pool: int) -> AsyncEngine:
+    parsed = _parsed(url)
     family = parsed.drivername.partition("+")[0]
     if family == "sqlite":
         if not parsed.database or parsed.database == ":memory:":
@@ -295,6 +333,7 @@ def _engine(url: str) -> AsyncEngine:
             engine = create_async_engine(
                 parsed.set(drivername="postgresql+psycopg"),
                 connect_args={name: value for name, value in POSTGRESQL_TIMEOUTS.items() if name not in parsed.query},
+                **pool,
             )
             sa.event.listen(engine.sync_engine, "connect", _prepare_postgresql)
             _test_idle_connections(engine.sync_engine)

@@ -2,6 +2,10 @@
 
 Every transaction reports how it ended, and `watch` asks a small question every second. A
 probe or an error response reads the reason from here; it never waits for the database.
+
+Damage stays a problem until the process ends, although most statements do not touch the
+damaged page and succeed. Nothing is written any more: it could make the damage worse,
+and what is accepted could not be worked on.
 """
 
 import logging
@@ -17,10 +21,9 @@ logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 1.0
 SLOW_SECONDS = 2.0
-"""A database that takes longer for the smallest question does not answer."""
-
-GIVE_UP_SECONDS = 5.0
-"""From then on, transactions are refused instead of adding to those that hang."""
+"""A database that takes longer for the smallest question does not answer. From then on, transactions are refused
+instead of adding to those that hang.
+"""
 
 FULL_SECONDS = 5.0
 """How long a disk counts as full after a write failed: a small one may still find room in the file."""
@@ -33,7 +36,9 @@ NOT_REACHED = "The database cannot be reached."
 DISK_FULL = "The disk of the database is full."
 READ_ONLY = "The database is read-only."
 LOCKED = "The database is locked by another process."
-DAMAGED = "The database file is damaged, or is not a database."
+DAMAGED = (
+    "The database file is damaged, or is not a database. Stop tersely and restore a backup with: tersely restore FILE."
+)
 STARTING = "The database is starting or stopping."
 NO_CONNECTIONS = "The database accepts no more connections."
 
@@ -72,21 +77,30 @@ class DatabaseHealth:
         self._full_until = 0.0
         self._is_asking = False
         self._waited = 0.0
+        self._damage = ""
         self.is_unwritable = False
         """Whether the problem was found in writing: only a write shows that it is gone."""
 
     @property
     def problem(self) -> str:
         """The reason why the database is unavailable; empty if it answers."""
+        if self._damage:
+            return DAMAGED
         return NO_ANSWER if self._waited > SLOW_SECONDS else self._problem
 
-    def refuse_if_hanging(self) -> None:
-        """Refuse a transaction that would only wait.
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self._damage)
+
+    def refuse_in_vain(self, *, writing: bool) -> None:
+        """Refuse a transaction that would only wait, or write to a damaged file.
 
         Raises:
-            StoreUnavailable: The database has not answered for some time.
+            StoreUnavailable: The database has not answered for some time, or is damaged.
         """
-        if self._waited > GIVE_UP_SECONDS:
+        if self._damage and writing:
+            raise StoreUnavailable(self._damage, reason=DAMAGED)
+        if self._waited > SLOW_SECONDS:
             raise StoreUnavailable(f"The database has not answered for {self._waited:.0f} s.", reason=NO_ANSWER)
 
     def succeeded(self, *, writing: bool) -> None:
@@ -98,6 +112,21 @@ class DatabaseHealth:
             self._full_until = time.monotonic() + FULL_SECONDS
         self._problem = reason
         self.is_unwritable = self.is_unwritable or writing
+
+    def damaged(self, message: str) -> None:
+        """
+        Args:
+            message: Names the file and what to do.
+        """
+        if not self._damage:
+            self._damage = message
+            logger.error("database_damaged", extra={"problem": message})
+
+    async def wait_while_unavailable(self, seconds: float) -> None:
+        """Wait until the database is known to answer again, at most for some time."""
+        until = anyio.current_time() + seconds
+        while self.problem and anyio.current_time() < until:  # noqa: ASYNC110 — transactions report from threads, too
+            await anyio.sleep(_NAP_SECONDS)
 
     async def watch(self, check: Callable[[], Awaitable[None]], write: Callable[[], Awaitable[None]]) -> None:
         """Ask the database every second, until cancelled; after a write failed, also with a write.

@@ -60,12 +60,49 @@ def engine_file(file: Path) -> Path:
 def damage(file: Path, problem: BaseException | None) -> str | None:
     """Which file is damaged or no database, and what to do; None if the problem is another one."""
     what = _NOT_A_DATABASE.get(getattr(problem, "sqlite_errorcode", 0) & 0xFF)
-    if what is None:
-        return None
+    return None if what is None else _what_to_do(file, what, str(problem))
+
+
+def _what_to_do(file: Path, what: str, problem: str) -> str:
     return (
         f"The database file {str(file)!r} {what} ({problem}). Is TERSELY_DATABASE_URL right? If it is, restore a "
         f"backup with: tersely restore FILE. Without one, move it and {_partner(file).name} away and start anew."
     )
+
+
+def check_pages(file: Path) -> None:
+    """Read all of a database, which may be in use, to find damaged pages; a missing or empty one is fine.
+
+    Raises:
+        StoreUnavailable: It is damaged, not a database, or cannot be read.
+    """
+    if file.exists():
+        with _naming(file), closing(_read_only(file)) as reader:
+            _check_pages(reader, file)
+
+
+def _check_pages(reader: sqlite3.Connection, file: Path) -> None:
+    """
+    Args:
+        file: The file to name, if the reader reads a copy of it.
+    """
+    if problem := _wrong_page(reader):
+        raise StoreUnavailable(_what_to_do(file, "is damaged", problem))
+
+
+def _wrong_page(reader: sqlite3.Connection) -> str | None:
+    (state,) = reader.execute("PRAGMA quick_check(1)").fetchone()
+    return None if state == "ok" else " ".join(state.split())
+
+
+@contextmanager
+def _naming(file: Path) -> Iterator[None]:
+    """Raise SQLite's errors as `StoreUnavailable` that names the file."""
+    try:
+        yield
+    except sqlite3.Error as problem:
+        told = damage(file, problem) or f"The database file {str(file)!r} could not be read: {problem}."
+        raise StoreUnavailable(told) from None
 
 
 def check_file(file: Path) -> None:
@@ -78,7 +115,7 @@ def check_file(file: Path) -> None:
     if not file.exists():
         return
     try:
-        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)) as reader:
+        with closing(_read_only(file)) as reader:
             tables = {name for (name,) in reader.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             is_ours = bool(tables & _ENGINES_TABLES) or ("alembic_version" in tables and _has_our_schema(reader))
     except sqlite3.Error as problem:
@@ -143,7 +180,7 @@ def back_up(file: Path, target: Path, *, version: str) -> BackupInfo:
 
     Raises:
         InputError: There is no database.
-        StoreUnavailable: It cannot be read, or the target cannot be written.
+        StoreUnavailable: It is damaged or cannot be read, or the target cannot be written.
     """
     if not file.exists():
         raise InputError(f"There is no database at {file}.")
@@ -151,7 +188,7 @@ def back_up(file: Path, target: Path, *, version: str) -> BackupInfo:
     try:
         with TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as folder:
             copies = _copies(file, Path(folder))
-            with closing(sqlite3.connect(copies[_OURS])) as ours:
+            with _naming(file), closing(sqlite3.connect(copies[_OURS])) as ours:
                 tables = {name for (name,) in ours.execute("SELECT name FROM sqlite_master")}
                 (sessions,) = ours.execute("SELECT count(*) FROM sessions").fetchone() if "sessions" in tables else (0,)
                 info = BackupInfo(made_at=datetime.now(UTC), version=version, schema=_schema(ours), sessions=sessions)
@@ -164,8 +201,6 @@ def back_up(file: Path, target: Path, *, version: str) -> BackupInfo:
                 out.flush()
                 os.fsync(out.fileno())
             unfinished.replace(target)
-    except sqlite3.Error as problem:
-        raise StoreUnavailable(damage(file, problem) or f"The database could not be copied: {problem}.") from None
     except OSError as problem:
         raise StoreUnavailable(f"The backup {str(target)!r} could not be written: {problem.strerror}.") from None
     finally:
@@ -182,16 +217,19 @@ def _copies(file: Path, folder: Path) -> dict[str, Path]:
         with ExitStack() as locks:
             # Both are locked for the moment in which both snapshots begin. Ours first, as the worker does it.
             for source in sources.values():
-                writer = locks.enter_context(closing(_connected(source)))
-                writer.execute("BEGIN IMMEDIATE")
+                with _naming(source):
+                    writer = locks.enter_context(closing(_connected(source)))
+                    writer.execute("BEGIN IMMEDIATE")
             for name, source in sources.items():
-                readers[name] = reader = stack.enter_context(closing(_connected(source)))
-                reader.execute("BEGIN")
-                reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
+                with _naming(source):
+                    readers[name] = reader = stack.enter_context(closing(_connected(source)))
+                    reader.execute("BEGIN")
+                    reader.execute("SELECT count(*) FROM sqlite_master").fetchone()
         for name, reader in readers.items():
-            with closing(sqlite3.connect(folder / name)) as copy:
+            with _naming(sources[name]), closing(sqlite3.connect(folder / name)) as copy:
                 reader.backup(copy)
                 copy.execute("PRAGMA journal_mode = DELETE")  # One file, without a WAL beside it.
+                _check_pages(copy, sources[name])  # Pages are copied as they are.
     return {name: folder / name for name in readers}
 
 
@@ -237,9 +275,8 @@ def _unpacked(source: Path, folder: Path) -> tuple[BackupInfo, dict[str, Path]]:
                 unpacked[name] = folder / name
         for copy in unpacked.values():
             with closing(sqlite3.connect(copy)) as connection:
-                (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-                if state != "ok":
-                    raise InputError(f"{source} is damaged: {state}")
+                if wrong := _wrong_page(connection):
+                    raise InputError(f"{source} is damaged: {wrong}")
     except (zipfile.BadZipFile, EOFError, ValueError, KeyError, TypeError, sqlite3.Error) as problem:
         raise InputError(f"{source} is not a backup of tersely, or is damaged: {problem}.") from None
     return info, unpacked
@@ -287,6 +324,10 @@ def _info(manifest: dict[str, Any]) -> BackupInfo:
         schema=str(manifest["schema"]),
         sessions=int(manifest["sessions"]),
     )
+
+
+def _read_only(file: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", timeout=BUSY_SECONDS, uri=True)
 
 
 def _connected(file: Path) -> sqlite3.Connection:

@@ -144,6 +144,19 @@ async def began(
     return found
 
 
+async def family(db: AsyncConnection, session_id: str, execution_id: str | None) -> set[str | None]:
+    """An execution, those that handed its task down to it, and all to which these handed out tasks."""
+    question = sa.select(executions.c.id, executions.c.parent_id).where(executions.c.session_id == session_id)
+    parents: dict[str | None, str | None] = {row.id: row.parent_id for row in await db.execute(question)}
+
+    def root(id_: str | None) -> str | None:
+        while parent := parents.get(id_):
+            id_ = parent
+        return id_
+
+    return {execution_id} | {id_ for id_ in parents if root(id_) == root(execution_id)}
+
+
 def current(of_session: Sequence[Stage]) -> Stage | None:
     """The running stage, or the last one that ran."""
     return next((stage for stage in reversed(of_session) if stage.started_at), None)

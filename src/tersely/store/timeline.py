@@ -6,7 +6,7 @@ appended by `tersely.events.log` in the same transaction.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -20,6 +20,9 @@ from tersely.store.tables import sessions, timeline_events
 
 STREAMING: Literal["streaming"] = "streaming"
 EventStatus = Literal["streaming", "completed", "failed", "cancelled"]
+
+REWOUND_STEP = "step"
+"""In the metadata of a notice that a session's steps were rewound, and of no other notice: the first of these steps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +71,15 @@ class TimelineEvent:
     sequence: int
     created_at: datetime
     completed_at: datetime | None
+
+
+@dataclass(frozen=True)
+class EarlierEvent:
+    """An event of a session whose steps were rewound."""
+
+    metadata: Mapping[str, Any]
+    is_discarded: bool
+    """Its step was rewound, so that the agent does not know of it."""
 
 
 async def create(
@@ -168,6 +180,38 @@ async def find_event(db: AsyncConnection, session_id: str, event_id: str) -> Tim
     )
     row = (await db.execute(question)).first()
     return _record(row) if row else None
+
+
+async def rewinds(db: AsyncConnection, session_id: str) -> list[int]:
+    """The `sequence` of each notice that the session's steps were rewound, in order."""
+    question = (
+        sa.select(timeline_events.c.sequence, timeline_events.c.metadata)
+        .where(timeline_events.c.session_id == session_id, timeline_events.c.event_type == "notice")
+        .order_by(timeline_events.c.sequence)
+    )
+    return [row.sequence for row in await db.execute(question) if REWOUND_STEP in json.loads(row.metadata)]
+
+
+async def streaming(db: AsyncConnection, session_id: str, *, before: int) -> list[TimelineEvent]:
+    """Rows of a session with a smaller `sequence` that are not complete."""
+    question = sa.select(timeline_events).where(
+        timeline_events.c.session_id == session_id,
+        timeline_events.c.status == STREAMING,
+        timeline_events.c.sequence < before,
+    )
+    return [_record(row) for row in await db.execute(question)]
+
+
+async def of_executions(
+    db: AsyncConnection, session_id: str, executions: Collection[str | None], event_type: str
+) -> list[TimelineEvent]:
+    """Rows of one type, in order, of these executions."""
+    question = (
+        sa.select(timeline_events)
+        .where(timeline_events.c.session_id == session_id, timeline_events.c.event_type == event_type)
+        .order_by(timeline_events.c.sequence)
+    )
+    return [_record(row) for row in await db.execute(question) if row.execution_id in executions]
 
 
 async def end_streaming(

@@ -4,7 +4,6 @@
 The same settings give the same application on every replica.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ def build_web_app(
         AccessMiddleware,
         allowed_hosts=allowed_hosts,
         authenticator=authenticator,
-        audit=partial(audit.record, deps.database),
+        audit=audit.AuditWriter(deps.database),
     )
     add_error_handlers(app)
     viewers = Live(deps, slow_seconds=slow_seconds)

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tersely import errors
+from tersely.store.health import DAMAGED
 
 logger = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def to_api_error(problem: errors.TerselyError) -> ApiError:
             logger.warning("store_unavailable", extra={"problem": message})
             return ApiError(
                 503,
-                f"{problem.reason} Try again in a moment.",
+                problem.reason if problem.reason == DAMAGED else f"{problem.reason} Try again in a moment.",
                 code="store_unavailable",
                 headers={"Retry-After": str(RETRY_SECONDS)},
             )
