@@ -13,6 +13,7 @@ import pytest
 from fastmcp import Client
 
 from tersely.pipeline.core import condense
+from tests.fakes.children import children_of
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -23,14 +24,6 @@ def log_of(number: int) -> str:
     return "\n".join(
         f"2026-11-15T10:00:{at % 60:02}Z INFO request {at * 7919} of {number} took {at % 83} ms" for at in range(4_000)
     )
-
-
-def children_of(process_id: int) -> list[int]:
-    return [
-        int(one)
-        for task in Path(f"/proc/{process_id}/task").iterdir()
-        for one in (task / "children").read_text("ascii").split()
-    ]
 
 
 async def test_killed_worker_processes_cost_no_summary_and_probes_are_answered(tmp_path: Path) -> None:

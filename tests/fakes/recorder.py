@@ -1,6 +1,6 @@
 """The caller's side of an agent's recorder, kept in memory: what was recorded, in order."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 from tersely.events.types import EventType, FinalStatus, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
+from tersely.store.timeline import EarlierEvent
 
 
 @dataclass
@@ -74,6 +75,9 @@ class MemoryRecorder:
 
     def progress(self, phase: Phase, message: str) -> None:
         self.phases.append((phase, message))
+
+    async def earlier(self, event_type: EventType) -> Sequence[EarlierEvent]:
+        return ()
 
     async def still_ours(self) -> None:
         pass

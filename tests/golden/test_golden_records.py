@@ -18,6 +18,7 @@ from tersely.sessions.records import SESSION_TYPES
 from tests.golden.examples import ERRORS, PLAIN, RECORDS
 
 GOLDEN = Path(__file__).parent / "v0_1_0"
+RELEASES = sorted(GOLDEN.parent.glob("v*"))
 CODEC = RecordCodec((*SESSION_TYPES, *RESEARCH_TYPES))
 STORED: dict[str, Any] = json.loads((GOLDEN / "records.json").read_text())
 
@@ -91,15 +92,41 @@ def test_an_error_of_another_package_is_read_as_a_failed_step() -> None:
     assert type(error) is StepFailed and str(error) == "KeyError (see the log)"
 
 
-def test_every_step_of_the_golden_sessions_is_read_and_has_an_example(tmp_path: Path) -> None:
+def test_every_release_has_golden_records() -> None:
+    """A new heading in the changelog fails here until the release has a folder: see `make_golden`, `entry_points`."""
+    changelog = Path(__file__).parents[2] / "CHANGELOG.md"
+    released = re.findall(r"^## \[(\d[^\]]*)\]", changelog.read_text(), re.MULTILINE)
+    assert "0.1.0" in released
+    assert {f"v{version.replace('.', '_')}" for version in released} == {folder.name for folder in RELEASES}
+    files = {file.name for file in GOLDEN.iterdir()}
+    for folder in RELEASES:
+        assert files <= {file.name for file in folder.iterdir()}, folder.name
+
+
+@pytest.mark.parametrize("folder", RELEASES, ids=lambda folder: folder.name)
+def test_everything_that_a_release_stored_is_read(folder: Path, tmp_path: Path) -> None:
+    stored = json.loads((folder / "records.json").read_text())
+    records = [one for examples in stored["records"].values() for one in examples]
+    examples = [json.dumps(one) for one in [*records, *stored["plain"].values(), *stored["errors"].values()]]
+    texts, inputs = stored_by(folder, tmp_path)
+    assert examples and texts and inputs
+    for text in [*examples, *texts, *inputs]:
+        CODEC.from_json(text)
+
+
+def stored_by(folder: Path, tmp_path: Path) -> tuple[list[str], list[str]]:
+    """What the steps of a release's golden sessions stored, and the inputs of their workflows."""
     file = tmp_path / "workflows.db"
-    file.write_bytes(gzip.decompress((GOLDEN / "tersely-workflows.db.gz").read_bytes()))
+    file.write_bytes(gzip.decompress((folder / "tersely-workflows.db.gz").read_bytes()))
     with closing(sqlite3.connect(file)) as connection:
         texts = [text for (text,) in connection.execute("SELECT coalesce(output, error) FROM operation_outputs")]
         inputs = [text for (text,) in connection.execute("SELECT inputs FROM workflow_input")]
+    return texts, inputs
+
+
+def test_every_step_of_the_golden_sessions_has_an_example(tmp_path: Path) -> None:
+    texts, inputs = stored_by(GOLDEN, tmp_path)
     assert len(texts) > 50 and len(inputs) == 13
-    for text in [*texts, *inputs]:
-        CODEC.from_json(text)
     names = set(re.findall(r'"\$(?:is|raised)": "([^"]+)"', "\n".join(texts)))
     assert names <= STORED["records"].keys() | STORED["errors"].keys()
     assert {name.partition(":")[2] for name in names} >= {

@@ -56,9 +56,12 @@ async def run(folder: Path, addresses: Mapping[str, str], fault: str = "") -> Co
 @pytest.mark.parametrize(
     ("fault", "in_flight"),
     [
-        ("after crawl/call is stored:1", 1),  # inside of a topic: of its two pages, read side by side, one is stored
-        ("after page/summarizer/call is stored:2", 0),  # inside of a topic: both of its summaries are
-        ("after checkpoint is stored:1", 0),  # between topics
+        # Inside of a topic: of its two pages, read side by side, one is stored.
+        ("after crawl/call is stored:1", 1),
+        # Inside of a topic: both of its summaries are.
+        pytest.param("after page/summarizer/call is stored:2", 0, marks=pytest.mark.long),
+        # Between topics.
+        pytest.param("after checkpoint is stored:1", 0, marks=pytest.mark.long),
     ],
 )
 async def test_a_killed_research_goes_on_and_repeats_nothing_that_was_stored(

@@ -14,6 +14,7 @@ from tersely.sessions import durable
 from tersely.sessions.codec import RecordCodec
 from tersely.sessions.durable import Engine, IncompatibleStep, Interrupted
 from tersely.sessions.records import SESSION_TYPES
+from tersely.store.health import DatabaseHealth
 
 
 @pytest.mark.slow
@@ -44,6 +45,7 @@ def test_a_session_runs_on_the_loop_of_the_engine_though_it_stood_still_when_the
             executor="one",
             at_once=1,
             poll=0.02,
+            health=DatabaseHealth(),
             work=work,
         )
         engine = runner.run(launched.__aenter__())
@@ -95,6 +97,7 @@ async def test_a_result_that_cannot_be_stored_is_stored_later_and_its_work_is_do
         executor="one",
         at_once=1,
         poll=0.02,
+        health=DatabaseHealth(),
         work=work,
     ) as engine:
         await engine.enqueue("a session")
@@ -140,6 +143,7 @@ async def test_steps_of_another_release_that_do_not_fit_are_removed_and_the_othe
         executor="one",
         at_once=1,
         poll=0.02,
+        health=DatabaseHealth(),
         work=work,
     ) as engine:
         await engine.enqueue("a session")
@@ -172,6 +176,7 @@ async def test_sessions_that_another_version_of_the_engine_queued_or_began_are_t
             executor=executor,
             at_once=at_once,
             poll=0.02,
+            health=DatabaseHealth(),
             work=work,
         )
 

@@ -16,6 +16,9 @@ ORDER = {"pending": 0, "in_progress": 1, "cancelling": 2, **dict.fromkeys(ENDS, 
 CLOCK = 0.005
 """Times are written down in milliseconds."""
 
+TOOL_TIMEOUT = 5
+"""Seconds after which a tool of a run counts as silent."""
+
 WAKING = 1.0
 """Seconds in which a process that was stopped on its way to a call sends it once it has woken: that call was in flight.
 """
@@ -172,9 +175,13 @@ def _steps(history: History) -> Iterator[Violation]:
     woken = [fault for fault in history.of("fault") if fault["what"] == "SIGCONT"]
     had = {(claim["session"], claim["executor"]) for claim in history.of("claim")}
     late: set[tuple[str, float]] = set()
+    times = _times_called(history)
     for call in history.of("call") if one_clock else ():
         step = stored.get((cases.get(call["case"], ""), call["what"], call["number"]), {})
         if step and call["at"] > step["stored"] + CLOCK:
+            if step["stored"] - step["began"] > TOOL_TIMEOUT and times[_key(call)] == 1:
+                # Stored is that the tool gave no answer in time: its server was busy, and came to the only call later.
+                continue
             # One call of a session that the woken process had, and no second one.
             waking = {(step["session"], fault["at"]) for fault in woken if (step["session"], fault["executor"]) in had}
             waking = {(session, at) for session, at in waking if -0.1 < call["at"] - at < WAKING} - late
@@ -247,10 +254,15 @@ def call_of(name: str) -> tuple[str, int] | None:
 
 def again(history: History) -> int:
     """How many calls of models and tools were made more than once."""
-    counted = Counter(
-        (call["case"], call["what"], call["number"]) for call in history.of("call") if call["what"] != "summary"
-    )
-    return sum(times - 1 for times in counted.values())
+    return sum(times - 1 for (_, what, _), times in _times_called(history).items() if what != "summary")
+
+
+def _times_called(history: History) -> Counter[tuple[str, str, int]]:
+    return Counter(_key(call) for call in history.of("call"))
+
+
+def _key(call: Record) -> tuple[str, str, int]:
+    return call["case"], call["what"], call["number"]
 
 
 def most_again(history: History) -> int:

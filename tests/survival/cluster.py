@@ -25,6 +25,7 @@ import yaml
 
 from tersely.store.database import Database
 from tests.survival import audit
+from tests.survival.checker import TOOL_TIMEOUT
 from tests.survival.fork_server import Forked, ForkServer
 from tests.survival.history import History, lines_of
 from tests.survival.tools import SECRET
@@ -442,9 +443,14 @@ async def cluster(
     what: str = "",
     fork_server: ForkServer | None = None,
     first_version: Path | None = None,
+    ops: Mapping[str, Any] | None = None,
     **environment: str,
 ) -> AsyncIterator[Cluster]:
-    """A cluster on the store at `url` (PostgreSQL: an empty database), without replicas yet; stops every process."""
+    """A cluster on the store at `url` (PostgreSQL: an empty database), without replicas yet; stops every process.
+
+    Args:
+        ops: Other settings for the tools' server.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     history = History(folder / "history.jsonl")
     history.note("run", seed=seed, store=url.partition(":")[0], limit=limit, lease=lease, what=what)
@@ -475,12 +481,13 @@ async def cluster(
             "args": ["-m", "tests.survival.tools", str(folder / "tools.log")],
             "cwd": str(ROOT),
         }
-        acts = {"transport": {**tools, "args": [*tools["args"], "acts"]}, "timeout": 5}
+        acts = {"transport": {**tools, "args": [*tools["args"], "acts"]}, "timeout": TOOL_TIMEOUT}
         server: dict[str, Any] = {
             "transport": tools,
             "read_only": True,
-            "timeout": 5,
+            "timeout": TOOL_TIMEOUT,
             "summarization": {"size_threshold_tokens": 1_000, "summary_max_token_limit": 300},
+            **(ops or {}),
         }
         provider = {
             "type": "openai",

@@ -14,6 +14,10 @@ class Proxy:
         self._passing = asyncio.Event()
         self._passing.set()
         self._connections: set[asyncio.StreamWriter] = set()
+        self.is_away = False
+        """Whether connections are ended as soon as they are made."""
+
+        self.refused = 0
         self.url = ""
 
     def hold(self) -> None:
@@ -43,6 +47,10 @@ class Proxy:
                 await asyncio.sleep(0.05)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_away:
+            self.refused += 1
+            writer.close()
+            return
         self._connections.add(writer)
         try:
             there, back = await asyncio.open_unix_connection(self._socket)

@@ -43,6 +43,7 @@ from tersely.sessions.records import SESSION_TYPES
 from tersely.sessions.worker import SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import sessions as rows
 from tersely.store.database import Database, DatabaseClock
+from tersely.store.health import DatabaseHealth
 from tersely.store.sessions import NewSession, Session
 from tersely.store.tables import metadata
 from tests.survival.checker import ENDS, Violation, check
@@ -207,6 +208,7 @@ class Store:
     def __init__(self, world: World, process: Process) -> None:
         self._world, self._process = world, process
         self.clock = DatabaseClock(counted=asyncio.get_running_loop().time)
+        self.health = DatabaseHealth()  # Nobody reports to it: here every task finds out by itself.
 
     @asynccontextmanager
     async def transaction(self, **how: bool) -> AsyncIterator[Statements]:
@@ -269,6 +271,7 @@ class PlayedEngine:
             at_once: int,
             poll: float,
             work: Callable[[str], Awaitable[None]],
+            health: DatabaseHealth,
             suspects: bool = False,
         ) -> AsyncIterator[PlayedEngine]:
             engine = cls(world, process, executor, suspects)
@@ -575,6 +578,8 @@ async def day(seed: int) -> History:
             if all(one.status in ("SUCCESS", "CANCELLED") for one in world.queue.values()):
                 break
             await anyio.sleep(0.5)
+            if all(process.gone.is_set() for process in processes):
+                start()  # The last one was killed after the last session's end: the queue needs somebody to notice.
         _look_back(world)
         for process in processes:
             process.kill()

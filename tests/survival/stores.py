@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -54,11 +55,14 @@ class PostgreSQL:
 
     def start(self) -> None:
         with _TURN:
-            for _ in range(12):
-                # The wheel waits for ten seconds; on a busy machine recovery takes longer.
-                with suppress(subprocess.SubprocessError):
+            deadline = time.monotonic() + 120
+            while time.monotonic() < deadline:
+                # The wheel waits for ten seconds; on a busy machine recovery takes longer. After that it finds a server
+                # that runs, and asserts that it is ready.
+                with suppress(subprocess.SubprocessError, AssertionError):
                     self._server.ensure_postgres_running()
                     return
+                time.sleep(1)
             raise RuntimeError("PostgreSQL does not start")
 
     def cut_all(self, only: str = "true") -> int:
@@ -134,10 +138,14 @@ def postgresql() -> Iterator[PostgreSQL]:
     try:
         yield PostgreSQL(server)
     finally:
-        try:
-            with _TURN:
-                server.ensure_postgres_running()
-                server.cleanup()
-        except (OSError, subprocess.SubprocessError):
-            pass  # It is gone already.
+        for _ in range(60):
+            try:
+                with _TURN:
+                    server.ensure_postgres_running()
+                    server.cleanup()
+                break
+            except AssertionError:
+                time.sleep(1)  # It is still recovering.
+            except (OSError, subprocess.SubprocessError):
+                break  # It is gone already.
         shutil.rmtree(folder, ignore_errors=True)

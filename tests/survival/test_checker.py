@@ -116,6 +116,19 @@ def test_more_sessions_at_once_than_may_are_found_out() -> None:
     assert any("2 sessions ran at once" in violation.what for violation in check(history))
 
 
+def test_a_call_that_its_server_came_to_after_the_timeout_was_made_once() -> None:
+    history = orderly()
+    for record in history.of("fault") + history.of("call")[1:2] + history.of("claim")[1:]:
+        history.records.remove(record)
+    the(history, "step", 1).update(began=0.9, stored=6.0)
+    assert not [one for one in check(history) if one.invariant == "I4"]
+    history.records.append({**the(history, "call", 1), "at": 6.2})
+    assert any("ran again after it was stored" in one.what for one in check(history)), "it was made twice"
+    history.records.pop()
+    the(history, "step", 1).update(began=5.0)
+    assert any("ran again after it was stored" in one.what for one in check(history)), "nobody gave it up"
+
+
 def test_a_call_that_a_stopped_process_was_about_to_send_is_late_and_no_later() -> None:
     history = orderly()
     the(history, "step", 1)["stored"] = 3.05

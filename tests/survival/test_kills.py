@@ -19,6 +19,11 @@ from tests.survival.fork_server import fork_server
 
 pytestmark = pytest.mark.process
 
+one_store_at_first = pytest.mark.parametrize(
+    "url", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)], indirect=True
+)
+"""`make test` kills processes on both stores in the first test; what is built on the same steps takes one."""
+
 
 @pytest.mark.timeout(600)
 async def test_sessions_go_on_after_kill_9_and_nothing_is_lost_or_doubled(url: str, tmp_path: Path) -> None:
@@ -56,6 +61,7 @@ async def test_suspects_make_progress_although_no_process_lives_long_enough_for_
             assert "session_suspected" in log
 
 
+@one_store_at_first
 @pytest.mark.timeout(600)
 async def test_the_answer_to_a_question_goes_on_after_kill_9(url: str, tmp_path: Path) -> None:
     async with cluster(tmp_path / "cluster", url, looks=3, slowest=0.2) as it:
@@ -103,6 +109,7 @@ def made(folder: Path) -> tuple[Counter[str], int]:
     return Counter(line["asked"] for line in lines if line["what"] == "model"), len(calls)
 
 
+@one_store_at_first
 @pytest.mark.timeout(600)
 async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, tmp_path: Path) -> None:
     async with cluster(tmp_path / "cluster", url, looks=3, slowest=0.3) as it:
@@ -152,6 +159,7 @@ async def test_parallel_agents_and_their_synthesis_go_on_after_kill_9(url: str, 
         assert 0 <= again <= 2 + 1, (requests, calls)
 
 
+@one_store_at_first
 @pytest.mark.timeout(600)
 async def test_sub_agents_and_messages_to_people_go_on_after_kill_9(url: str, tmp_path: Path) -> None:
     """Killed when the first message is in its channel, while sub-agents work, and while the last message is sent."""

@@ -35,6 +35,7 @@ from tersely.llm.providers import NativeTools
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker
 from tersely.masking.masked import NOTHING, Masked
+from tersely.masking.unfinished import ends_inside_secret
 from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.store.interactions import Interaction, InteractionType
 
@@ -369,8 +370,8 @@ class _AnswerEvents:
 class MaskedStream:
     """A text that is published while it grows.
 
-    Only whole words are published, and the whole text is masked again each time, so that no part of a secret
-    is published before the secret is recognized.
+    Only whole words are published, none inside of a secret of several lines, and the whole text is masked again
+    each time, so that no part of a secret is published before the secret is recognized.
     """
 
     def __init__(self, event: OpenEvent, masker: Masker) -> None:
@@ -388,7 +389,7 @@ class MaskedStream:
         if len(self._text) - self._looked_at < _SHOWN_AT_LEAST or len(self._text) > _SHOWN_AT_MOST:
             return
         end = max(self._text.rfind(" "), self._text.rfind("\n")) + 1
-        if end > self._looked_at:
+        if end > self._looked_at and not ends_inside_secret(self._text[:end].encode("utf-8", "replace")):
             self._publish(end)
 
     def finish(self) -> None:

@@ -6,8 +6,9 @@ call is recorded like one that was made.
 
 The timeline event of a call is stored before the call is sent. If it is already there
 when the step begins, an earlier worker ended during the call, and whether the call was
-made is unknown. It is repeated only if the tool declares that this does no harm, or the
-operator allows it (`interrupted_calls`).
+made is unknown. The same holds for a call that the agent made in a step that was rewound,
+under whatever name, and makes again without knowing it. Such a call is repeated only if
+the tool declares that this does no harm, or the operator allows it (`interrupted_calls`).
 """
 
 import hashlib
@@ -47,6 +48,7 @@ from tersely.pipeline.admit import admit_arguments, admit_text, admit_words
 from tersely.pipeline.process import Intent, Scope
 from tersely.results.read_back import ReadBack
 from tersely.results.read_back_tool import ReadBackTool, read_call
+from tersely.store.events import plain
 from tersely.store.interactions import Interaction
 from tersely.store.retrying import retry_while_unavailable
 from tersely.text.tokens import O200K
@@ -72,9 +74,9 @@ SHOWN_ITEMS = 50
 MAY_HAVE_BEEN_MADE = own_words("This call may have been made before a restart; check before repeating it")
 NOT_REPEATED = own_words("This call may have been made before a restart and is not repeated")
 NOTICES: Mapping[InterruptedCalls, Masked] = {
-    "ask": own_words("The worker ended during this call. It may have been made; the agent was told to check."),
-    "repeat": own_words("The worker ended during this call. The call is repeated."),
-    "skip": own_words("The worker ended during this call. It may have been made; it is not repeated."),
+    "ask": own_words("This call may have been made before a restart. The agent was told to check."),
+    "repeat": own_words("This call may have been made before a restart. It is repeated."),
+    "skip": own_words("This call may have been made before a restart. It is not repeated."),
 }
 
 SHOWN_LOST = 100
@@ -231,7 +233,7 @@ class ToolCaller:
         read_from: Mapping[str, str] | None = {} if isinstance(tool, ReadBackTool) else None
         try:
             async with self.recorder.opened(key, "llm_tool_call", metadata=about) as event:
-                interrupted = self._interrupted(event, key, tool, server)
+                interrupted = await self._interrupted(event, key, tool, about, would_be_made=not complaint)
                 if interrupted:
                     about = {**about, "interrupted": interrupted}
                     await self.recorder.record(key, "notice", NOTICES[interrupted], about)
@@ -249,7 +251,9 @@ class ToolCaller:
                     )
                 duration = _since(started)
                 whole, content = await retry_while_unavailable(lambda: self._shown(call, fetched, page, room))
-                marked = {"interrupted": interrupted} if interrupted else {}
+                marked: dict[str, Any] = {"interrupted": interrupted} if interrupted else {}
+                if interrupted in ("ask", "skip") or complaint:
+                    marked["made"] = False
                 await event.complete(content, {**_outcome(fetched, duration), **marked})
         except anyio.get_cancelled_exc_class():
             problem = self._problem(server, name, shown, CANCELLED)
@@ -263,18 +267,42 @@ class ToolCaller:
             await self._trace(key, called, content, fetched.tokens, read_from=read_from, is_known=tool is not None)
         return called
 
-    def _interrupted(
-        self, event: OpenEvent, key: str, tool: Tool | ReadBackTool | None, server: str
+    async def _interrupted(
+        self,
+        event: OpenEvent,
+        key: str,
+        tool: Tool | ReadBackTool | None,
+        about: Mapping[str, Any],
+        *,
+        would_be_made: bool,
     ) -> InterruptedCalls | None:
-        """What is done about a call that another worker may have made; None if no other worker began it."""
-        if not event.is_repeated or key in self._begun:
+        """What is done about a call that may have been made without the agent's knowledge; None if it was not."""
+        is_in_flight = event.is_repeated and key not in self._begun
+        if not is_in_flight:
             self._begun.add(key)
-            return None
+        server = about["server_name"]
         if isinstance(tool, ReadBackTool) or server not in self.toolbox.registry.connections:
             return None
         if tool and tool.is_repeatable:
             return None
-        return self.toolbox.registry.server(server).options.interrupted_calls
+        if is_in_flight or (would_be_made and await self._was_made_before_rewind(about)):
+            return self.toolbox.registry.server(server).options.interrupted_calls
+        return None
+
+    async def _was_made_before_rewind(self, about: Mapping[str, Any]) -> bool:
+        """Whether more such calls may have been made in steps that were rewound than the agent was told of since."""
+
+        def identity(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
+            # Masked again: another version of Tersely may have masked less.
+            arguments = admit_arguments(plain(metadata.get("arguments")), self.masker)
+            return metadata.get("server_name"), metadata.get("tool_name"), arguments
+
+        made = told = 0
+        for event in await self.recorder.earlier("llm_tool_call"):
+            if identity(event.metadata) == identity(about):
+                made += event.is_discarded and event.metadata.get("made", True)
+                told += not event.is_discarded and "interrupted" in event.metadata
+        return made > told
 
     def _unknown_outcome(self, server: str, tool: str, arguments: Any, *, told: bool) -> Fetched:
         """In place of a result. As an error it may be followed by the same call; if it is not, that is refused."""

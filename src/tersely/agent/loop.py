@@ -455,7 +455,14 @@ class _Investigation:
             async with self.recorder.opened(name, "llm_tool_call", metadata=about) as event:
                 await event.complete(
                     refusal,
-                    {"is_error": True, "duration_ms": 0, "original_tokens": 0, "handle": None, "repeated": True},
+                    {
+                        "is_error": True,
+                        "duration_ms": 0,
+                        "original_tokens": 0,
+                        "handle": None,
+                        "repeated": True,
+                        "made": False,
+                    },
                 )
             return refusal
 

@@ -4,13 +4,14 @@ Every write is keyed by the step it belongs to, so a step that runs twice change
 nothing the second time. Storing and publishing are up to the implementation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from tersely.events.types import EventType, FinalStatus, Phase
 from tersely.masking.masked import Masked
 from tersely.store.interactions import Interaction
+from tersely.store.timeline import EarlierEvent
 
 
 class OpenEvent(Protocol):
@@ -57,6 +58,9 @@ class Recorder(Protocol):
 
         A step has any number of them, and if it is repeated, its new exchanges are added: each was paid for.
         """
+
+    async def earlier(self, event_type: EventType) -> Sequence[EarlierEvent]:
+        """If the steps of the session were rewound, the events of this agent and of those it shares tasks with."""
 
     async def still_ours(self) -> None:
         """Check ownership just before an action that cannot be undone.

@@ -3,13 +3,17 @@
 Implements `agent.recorder.Recorder`, and adds what the code that runs a session needs.
 Every write is keyed by its step and carries the worker's attempt: a repeated step
 changes nothing, and a worker that lost the session gets `LostSession`.
+
+After a rewind, the agent may do something else in a step of the same name. So each
+rewind, told by a notice in the timeline, begins a new set of names: what was recorded
+before stays, and what follows is recorded beside it.
 """
 
 import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -22,15 +26,16 @@ from tersely.events.bus import Bus
 from tersely.events.types import EventType, ExecutionProgress, FinalStatus, Phase, SessionProgress, encode_transient
 from tersely.llm.messages import Message
 from tersely.masking.masked import NOTHING, Masked
-from tersely.store import claims, events, interactions, sessions, stages
+from tersely.store import claims, events, interactions, sessions, stages, timeline
 from tersely.store.claims import SessionEnd
 from tersely.store.database import Connection, Database
 from tersely.store.events import SESSIONS, Logged
 from tersely.store.interactions import Interaction, InteractionType, NewInteraction
 from tersely.store.packing import storable
+from tersely.store.retrying import retry_while_unavailable
 from tersely.store.stages import ExecutionEnd, ExecutionKind, NewExecution, StageChange
 from tersely.store.statuses import End, PartStatus
-from tersely.store.timeline import EventStatus, NewTimelineEvent, TimelineCompletion
+from tersely.store.timeline import EarlierEvent, EventStatus, NewTimelineEvent, TimelineCompletion
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +114,27 @@ class SessionRecorder:
     def now(self) -> datetime:
         return self._clock()
 
+    async def go_on(self, stored_steps: Callable[[], Awaitable[Collection[str]]]) -> None:
+        """Prepare to record a session that another attempt began: find its rewinds, and end what they cut off.
+
+        Args:
+            stored_steps: Asks for the names of the steps whose results are stored.
+        """
+        shared = self._shared
+        shared.stored_steps = stored_steps
+        shared.rewinds = await self._write(lambda db: timeline.rewinds(db, self.session_id))
+        if not shared.rewinds:
+            return
+        for event in await self._write(lambda db: timeline.streaming(db, self.session_id, before=shared.rewinds[-1])):
+            end = TimelineCompletion(
+                event_id=event.event_id,
+                event_type=event.event_type,
+                content=event.content,
+                metadata=event.metadata,
+                status="cancelled",
+            )
+            await self._complete(f"rewound/{event.event_id}", end)
+
     def release(self) -> None:
         """Write nothing from now on: another worker resumes the session, with its streaming events."""
         self._shared.released = True
@@ -122,6 +148,7 @@ class SessionRecorder:
         """Create an event with status `streaming`. If the block is left without `complete`, the event ends as failed,
         or as cancelled if the block was.
         """
+        step = self._named(step)
         event = StreamingEvent(self, step, event_type, content, metadata)
         answers: list[bool] = []
 
@@ -144,14 +171,55 @@ class SessionRecorder:
 
     async def record(self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any] = {}) -> str:
         """Create an event that is complete; returns its id."""
-        await self._store_and_publish(lambda db: self._create(db, step, event_type, content, metadata, "completed"))
-        return self._event_id(step, event_type)
+        return (await self._record(step, event_type, content, metadata))[0]
 
     async def notice(self, step: str, content: Masked, metadata: Mapping[str, Any] = {}) -> bool:
         """Record a sentence about the run itself; False if it was recorded before."""
-        return await self._store_and_publish(
-            lambda db: self._create(db, step, "notice", content, metadata, "completed")
-        )
+        return (await self._record(step, "notice", content, metadata))[1]
+
+    async def _record(
+        self, step: str, event_type: EventType, content: Masked, metadata: Mapping[str, Any]
+    ) -> tuple[str, bool]:
+        """Create an event that is complete; returns its id, and whether it is new.
+
+        This also happens between steps, and again in each replay: what was recorded before a rewind, in the same words,
+        is not repeated.
+        """
+        *earlier, last = self._names(step)
+        found: list[str] = []
+
+        async def create(db: Connection) -> Logged | None:
+            for name in earlier:
+                event = await timeline.find_event(db, self.session_id, self._event_id(name, event_type))
+                if event and (event.content, event.metadata) == (storable(content), events.plain(metadata)):
+                    found.append(event.event_id)
+                    return None
+            return await self._create(db, last, event_type, content, metadata, "completed")
+
+        is_new = await self._store_and_publish(create)
+        return (found[0] if found else self._event_id(last, event_type)), is_new
+
+    async def earlier(self, event_type: EventType) -> Sequence[EarlierEvent]:
+        """If the steps of the session were rewound, the events of this agent and of those it shares tasks with."""
+        shared = self._shared
+        if not shared.rewinds:
+            return ()
+        steps = await retry_while_unavailable(shared.stored_steps)
+
+        async def find(db: Connection) -> list[timeline.TimelineEvent]:
+            family = await stages.family(db, self.session_id, self.execution_id)
+            return await timeline.of_executions(db, self.session_id, family, event_type)
+
+        found = {event.event_id: event for event in await self._write(find)}
+        # The result of a stored step belongs to the last event that was recorded for a step of that name.
+        known: set[str] = set()
+        for step in steps:
+            ids = [self._event_id(name, event_type) for name in reversed(self._names(step))]
+            known.update([id_ for id_ in ids if id_ in found][:1])
+        return [
+            EarlierEvent(event.metadata, event.sequence < shared.rewinds[-1] and id_ not in known)
+            for id_, event in found.items()
+        ]
 
     def progress(self, phase: Phase, message: str) -> None:
         event = ExecutionProgress(execution_id=self.execution_id or "", phase=phase, message=message)
@@ -173,12 +241,13 @@ class SessionRecorder:
         return await self._add_interaction(f"{step}/{self.attempt}/{counts[step]}", record)
 
     async def _add_interaction(self, step: str, record: Interaction) -> str:
+        step = self._named(step)
         new = NewInteraction(
             id=self._interaction_id(step, record.type),
             step=step,
             stage_id=self.stage_id,
             execution_id=self.execution_id,
-            parent_id=self._interaction_id(record.parent_step, "mcp") if record.parent_step else None,
+            parent_id=self._interaction_id(self._named(record.parent_step), "mcp") if record.parent_step else None,
             exchange=record,
         )
         known = self._shared.stored_messages
@@ -285,6 +354,13 @@ class SessionRecorder:
 
     # Writing
 
+    def _names(self, step: str) -> list[str]:
+        """The names under which a step has recorded: its own, then one for each rewind."""
+        return [step, *(f"{step}@{number}" for number in range(1, len(self._shared.rewinds) + 1))]
+
+    def _named(self, step: str) -> str:
+        return self._names(step)[-1]
+
     def _event_id(self, step: str, event_type: str) -> str:
         return sessions.derived_id(self.session_id, f"event/{step}/{event_type}")
 
@@ -307,6 +383,13 @@ class SessionRecorder:
             status=status,
         )
         return await log.create_timeline_event(db, self.session_id, self.attempt, step, new, now=self._clock())
+
+    async def _complete(self, step: str, completion: TimelineCompletion) -> None:
+        await self._store_and_publish(
+            lambda db: log.complete_timeline_event(
+                db, self.session_id, self.attempt, step, completion, now=self._clock()
+            )
+        )
 
     async def _store_and_publish(self, work: Callable[[Connection], Awaitable[Logged | None]]) -> bool:
         logged = await self._write(work)
@@ -336,12 +419,21 @@ class SessionRecorder:
         raise LostSession(f"Session {self.session_id} was released by this worker.")
 
 
+async def _no_steps() -> Collection[str]:
+    return ()
+
+
 class _Shared:
     """State that the recorders of one session and worker share."""
 
     def __init__(self) -> None:
         self.stored_messages: Mapping[Message, str] = {}
         """Messages of the agent's last exchange, with their digests."""
+
+        self.rewinds: Sequence[int] = ()
+        """The `sequence` of each notice of a rewind."""
+
+        self.stored_steps: Callable[[], Awaitable[Collection[str]]] = _no_steps
 
         self.exchanges: Counter[str] = Counter()
         """Exchanges by step."""
@@ -404,11 +496,7 @@ class StreamingEvent:
             status=status,
         )
         try:
-            await recorder._store_and_publish(
-                lambda db: log.complete_timeline_event(
-                    db, recorder.session_id, recorder.attempt, self._step, completion, now=recorder._clock()
-                )
-            )
+            await recorder._complete(self._step, completion)
         except LostSession:
             # Another worker repeats the step and completes this event.
             self._ended = True

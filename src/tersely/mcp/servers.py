@@ -299,9 +299,9 @@ class ServerOptions(BaseModel):
     """Allow agents to call tools that declare themselves destructive: all of them, or the ones named here."""
 
     interrupted_calls: InterruptedCalls = "ask"
-    """What happens to a call that was in flight when the process ended, unless the tool declares itself read-only or
-    idempotent (then it is repeated): `ask` tells the agent that the call may have been made, `repeat` makes it again,
-    `skip` does not allow it again.
+    """What happens to a call that may have been made before a restart, unless the tool declares itself read-only or
+    idempotent (then it is repeated): `ask` tells the agent so, `repeat` makes it again, `skip` does not allow it again.
+    It was in flight when the process ended, or an update resumed the session from an earlier step.
     """
 
     max_result_bytes: int = Field(default=MOST_AT_ONCE, ge=1024, le=2**40)

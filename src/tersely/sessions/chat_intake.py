@@ -99,7 +99,7 @@ class ChatIntake:
             # It is queued when that one ends.
             message = f"Question {number} about session {parent.id} is answered after question {waits_for}."
         else:
-            await self.intake.queue(new.id)
+            self.intake.queue(new.id)
         return AcceptedQuestion(session_id=parent.id, chat_id=new.id, number=number, message=message, status="pending")
 
     async def questions(self, session_id: str) -> list[Session]:

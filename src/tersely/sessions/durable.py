@@ -22,6 +22,7 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -37,9 +38,9 @@ from dbos._schemas.system_database import SystemSchema
 from tersely.errors import InputError, LostSession, StoreUnavailable
 from tersely.sessions.codec import RecordCodec, UnreadableRecord
 from tersely.store.database import POSTGRESQL_TIMEOUTS
-from tersely.store.health import reason_of
+from tersely.store.health import DatabaseHealth, reason_of
 from tersely.store.retrying import FIRST_PAUSE, LAST_PAUSE
-from tersely.store.sqlite_files import check_file, engine_file
+from tersely.store.sqlite_files import check_file, damage, engine_file, file_of
 
 logger = logging.getLogger(__name__)
 
@@ -160,6 +161,7 @@ class Engine:
         at_once: int,
         poll: float,
         work: Callable[[str], Awaitable[None]],
+        health: DatabaseHealth,
         suspects: bool = False,
     ) -> AsyncIterator["Engine"]:
         """Run queued sessions through `work` inside the block.
@@ -169,11 +171,13 @@ class Engine:
             executor: The name of this process, never used before.
             at_once: Maximum number of concurrent sessions in all processes.
             poll: Seconds between two polls of the queue.
+            health: Told of damage to the engine's file; while it knows a problem, the engine raises connection errors.
             suspects: Run the suspects, one at a time, and no other sessions.
         """
         url = engine_url(database_url)
-        if url.startswith("sqlite"):
-            await anyio.to_thread.run_sync(_prepare_file, Path(url.split("///", 1)[1]))
+        file = file_of(url)
+        if file:
+            await anyio.to_thread.run_sync(_prepare_file, file)
         config = DBOSConfig(
             name="tersely",
             system_database_url=url,
@@ -201,14 +205,19 @@ class Engine:
         queue = SUSPECTS if suspects else QUEUE
         DBOS.listen_queues([queue])
         try:
-            with _translating_errors():
+            with _translating_errors(file):
                 DBOS.launch()
             # The engine would run a workflow on its own loop if ours is not running at that moment, but the objects
             # that sessions use belong to ours.
             here = asyncio.get_running_loop()
             dbos._background_event_loop.target_loop = lambda: here  # type: ignore[method-assign]
             sa.event.listen(dbos._sys_db.engine, "handle_error", _mark_retryable)
-            with _translating_errors():
+            if file:
+                sa.event.listen(dbos._sys_db.engine, "handle_error", partial(_report_damage, file, health))
+            else:
+                sa.event.listen(dbos._sys_db.engine, "do_connect", partial(_refuse_if_away, health))
+            dbos._sys_db._retry_connection_errors = _UnlessAway(health)  # type: ignore[assignment]
+            with _translating_errors(file):
                 await DBOS.register_queue_async(
                     queue,
                     global_concurrency=at_once,
@@ -351,6 +360,18 @@ class Engine:
         """
         if not await self._move([session_id], taken_from, QUEUE, steps_from=position):
             raise LostSession(f"Session {session_id} belongs to another process.")
+
+    async def stored_steps(self, session_id: str) -> Collection[str]:
+        """Names of the steps of a session whose results are stored."""
+        steps = SystemSchema.operation_outputs
+        question = sa.select(steps.c.function_name).where(steps.c.workflow_uuid == session_id)
+
+        def ask() -> Collection[str]:
+            with self._dbos._sys_db.engine.begin() as connection:
+                return set(connection.scalars(question))
+
+        with _translating_errors():
+            return await anyio.to_thread.run_sync(ask)
 
     def _forks(self, connection: sa.Connection, session_id: str) -> dict[int, list[int]]:
         """For the position of each stored fork of a session, the numbers of its branches."""
@@ -501,6 +522,31 @@ def _mark_retryable(context: sa.engine.ExceptionContext) -> None:
         context.invalidate_pool_on_disconnect = False
 
 
+def _report_damage(file: Path, health: DatabaseHealth, context: sa.engine.ExceptionContext) -> None:
+    if message := damage(file, context.original_exception):
+        health.damaged(message)
+
+
+def _refuse_if_away(health: DatabaseHealth, dialect: sa.Dialect, *given: Any) -> None:
+    """Make no connection to a database that is known to be away: the engine polls its queue ten times a second, and
+    `DatabaseHealth.watch` finds out when it is back.
+    """
+    if problem := health.problem:
+        raise dialect.loaded_dbapi.OperationalError(f"No connection was made: {problem}")
+
+
+class _UnlessAway:
+    """Whether the engine retries a statement itself after a lost connection or a conflict: not while the database is
+    known to be away. It would sleep for up to a minute and a half each time, in a thread that cannot be cancelled.
+    """
+
+    def __init__(self, health: DatabaseHealth) -> None:
+        self._health = health
+
+    def __bool__(self) -> bool:
+        return not self._health.problem
+
+
 def _use_our_logging() -> None:
     """Send the engine's log to the root logger instead of its own console handler."""
     dbos_logger = logging.getLogger("dbos")
@@ -509,10 +555,16 @@ def _use_our_logging() -> None:
 
 
 @contextmanager
-def _translating_errors() -> Iterator[None]:
-    """Raise errors of the engine's database as `StoreUnavailable`."""
+def _translating_errors(file: Path | None = None) -> Iterator[None]:
+    """Raise errors of the engine's database as `StoreUnavailable`.
+
+    Args:
+        file: To be named if it is damaged, where nobody listens to errors yet.
+    """
     try:
         yield
     except (*_UNAVAILABLE, dbos_errors.DBOSException) as problem:
-        message = f"The workflow engine's database did not answer: {type(problem).__name__}."
-        raise StoreUnavailable(message, reason=reason_of(getattr(problem, "orig", None) or problem)) from None
+        original = getattr(problem, "orig", None) or problem
+        message = damage(file, original) if file else None
+        message = message or f"The workflow engine's database did not answer: {type(problem).__name__}."
+        raise StoreUnavailable(message, reason=reason_of(original)) from None

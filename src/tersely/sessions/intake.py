@@ -57,9 +57,8 @@ LONGEST_TITLE = 160
 SMALL = 8_000
 """Characters that are masked faster than a thread switch takes."""
 
-ENQUEUE_SECONDS = 3.0
-"""How long a submission waits for the queue. The alert is stored by then; a worker queues it later."""
-
+RETRY_SECONDS = FULL_SECONDS = 30
+"""When to send an alert again that found the queue full, and how long others are checked early."""
 
 Check = Callable[[str, str], object]
 """Raises `InputError` if a chain cannot work on an alert with this text."""
@@ -120,6 +119,7 @@ class AlertIntake:
         self._checks = checks
         self._runbooks = runbooks or Runbooks(RunbookOptions())
         self._on_point = on_point
+        self._was_full_until = float("-inf")
 
     async def submit(
         self, submission: Submission, *, principal: str, idempotency_key: str | None = None, group: Group | None = None
@@ -144,7 +144,7 @@ class AlertIntake:
         if not text.strip():
             raise InputError("data is empty: there is nothing to investigate.")
         self.check(chain, text)
-        if idempotency_key is None and group is None:
+        if idempotency_key is None and group is None and anyio.current_time() < self._was_full_until:
             await self._check_queue()
         session_id = str(uuid.uuid4())
         key = secrets.token_bytes(32)
@@ -180,7 +180,7 @@ class AlertIntake:
             async with self._database.reading() as db:
                 earlier = await rows.find(db, created.session_id)
             return Accepted(session_id=created.session_id, message=message, status=earlier.status)
-        await self.queue(session_id)
+        self.queue(session_id)
         message = self._accepted_message(alert_type, chain, override, submission.runbook)
         return Accepted(session_id=session_id, message=message)
 
@@ -192,23 +192,23 @@ class AlertIntake:
         if check := self._checks.get(self.plan.chains[chain].kind):
             check(chain, text)
 
-    async def queue(self, session_id: str) -> None:
-        """Hand a stored session to the workers."""
-        self._on_point("accepted, before it is queued")
-        try:
-            with anyio.fail_after(ENQUEUE_SECONDS):
-                await self._engine.enqueue(session_id)
-        except (StoreUnavailable, TimeoutError) as problem:
-            # It is accepted nevertheless: a worker queues it.
-            logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
-        self._on_point("queued, before it is answered")
+    def queue(self, session_id: str) -> None:
+        """Hand a stored session to the workers. It is answered before that: it is accepted, whatever happens now."""
+        self._on_point("accepted, before it is answered")
+        self._worker.queue_soon(session_id)
 
     async def _check_queue(self) -> None:
-        """Refuse early if the queue is full, before masking; `_store` checks again in its transaction."""
+        """Refuse before masking, for a while after the queue was full; `store` checks each time."""
         async with self._database.reading(light=True) as db:
             pending = await rows.count_pending(db)
         if pending >= self._max_pending:
-            raise _queue_full(pending)
+            raise self._queue_full(pending)
+
+    def _queue_full(self, pending: int) -> QueueFull:
+        self._was_full_until = anyio.current_time() + FULL_SECONDS
+        return QueueFull(
+            f"The queue is full: {pending:,} alerts are pending. Send it again later.", retry_after=RETRY_SECONDS
+        )
 
     async def store(self, new: NewSession, once: IdempotencyKey | Group | None) -> Created:
         """Store and publish a new session; a conflict of two transactions or a lost connection is retried."""
@@ -222,7 +222,7 @@ class AlertIntake:
                     created, logged = await log.create_session(db, new, now=self._database.clock.now(), once=once)
                     if created.is_new and (pending := await rows.count_pending(db)) > self._max_pending:
                         # Raised inside the transaction, which is rolled back.
-                        raise _queue_full(pending - 1)
+                        raise self._queue_full(pending - 1)
                 self._bus.publish(*logged)
                 return created
             except StoreUnavailable:
@@ -341,10 +341,6 @@ class AlertIntake:
         if ADDRESS.fullmatch(runbook.strip()):
             message += " The runbook is read from its address when it runs."
         return message
-
-
-def _queue_full(pending: int) -> QueueFull:
-    return QueueFull(f"The queue is full: {pending:,} alerts are pending. Send it again later.", retry_after=30)
 
 
 def _as_text(data: str | Mapping[str, Any]) -> str:

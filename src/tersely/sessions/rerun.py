@@ -106,7 +106,7 @@ class RerunIntake:
             changes=changed or None,
         )
         await self.intake.store(new, None)
-        await self.intake.queue(new.id)
+        self.intake.queue(new.id)
         return Accepted(session_id=new.id, message=f"The alert of session {session_id} is queued again.")
 
     def _chain(self, old: Session, changes: RerunChanges) -> tuple[str, str]:

@@ -31,6 +31,7 @@ import logging
 import re
 import socket
 import uuid
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
@@ -59,9 +60,11 @@ from tersely.store import claims, executors, liveness
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
 from tersely.store.database import Connection, Database
+from tersely.store.health import DatabaseHealth
 from tersely.store.liveness import WorkerLock, worker_lock
-from tersely.store.retrying import retry_while_unavailable
+from tersely.store.retrying import LAST_PAUSE, retry_while_unavailable
 from tersely.store.sessions import Session
+from tersely.store.timeline import REWOUND_STEP
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +73,9 @@ T = TypeVar("T")
 SUSPECTS_POLL_SECONDS = 0.5
 IDLE_SECONDS = 3.0
 """How long a child process waits for another suspect."""
+
+ENQUEUE_SECONDS = 3.0
+"""How long an accepted session waits for the engine's queue before `_queue_unqueued` has to find it."""
 
 CANCELLATION_POLL_SECONDS = 0.5
 LOCK_POLL_SECONDS = 0.4
@@ -128,6 +134,7 @@ class Launch(Protocol):
         at_once: int,
         poll: float,
         work: Callable[[str], Awaitable[None]],
+        health: DatabaseHealth,
         suspects: bool = False,
     ) -> AbstractAsyncContextManager[Engine]: ...
 
@@ -204,6 +211,12 @@ class Worker:
 
     leaving: bool = False
     _left: bool = False
+    _accepted: deque[str] = field(default_factory=deque)
+    """Sessions that are stored and not queued yet, in the order in which they came."""
+
+    _queueing: anyio.Event = field(default_factory=anyio.Event)
+    """Set when there are some."""
+
     _running: dict[str, _Running] = field(default_factory=dict)
     _engine: Engine | None = None
     _launched: anyio.Event = field(default_factory=anyio.Event)
@@ -254,12 +267,14 @@ class Worker:
                 at_once=self._at_once,
                 poll=poll,
                 work=self._run_workflow,
+                health=self.database.health,
                 suspects=self.takes_suspects,
             ) as engine,
             anyio.create_task_group() as group,
         ):
             self._engine = engine
             self._launched.set()
+            group.start_soon(self._queue_accepted)
             group.start_soon(self._repeat, self.update_heartbeat, self.timeouts.lease / 5)
             if self._lock:
                 group.start_soon(self._repeat, self._update_heartbeat_without_lock, LOCK_POLL_SECONDS)
@@ -309,6 +324,33 @@ class Worker:
             if self._running:
                 idle_since = anyio.current_time()
         return not self._broke
+
+    def queue_soon(self, session_id: str) -> None:
+        """Queue a stored session, one after the other: of many that come at once, each is accepted first."""
+        self._accepted.append(session_id)
+        self._queueing.set()
+
+    async def _queue_accepted(self) -> None:
+        while True:
+            await self._queueing.wait()
+            self._queueing = anyio.Event()
+            while self._accepted:
+                await self._enqueue(self._accepted[0])
+                self._accepted.popleft()
+
+    async def _until_queued(self) -> None:
+        while self._accepted:  # noqa: ASYNC110 — rarely more than one, and only when leaving
+            await anyio.sleep(0.02)
+
+    async def _enqueue(self, session_id: str) -> None:
+        assert self._engine is not None
+        try:
+            with anyio.fail_after(ENQUEUE_SECONDS):
+                await self._engine.enqueue(session_id)
+        except (StoreUnavailable, TimeoutError) as problem:
+            # `_queue_unqueued` does it later.
+            logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
+        self.on_point("after it is queued")
 
     def cancel_here(self, session_id: str) -> bool:
         """Stop a session if it runs on this worker, without waiting for the next poll."""
@@ -369,7 +411,7 @@ class Worker:
         assert recorder is not None
         sentence = RESUMED if position > 1 else RESTARTED
         for time in range(1, most + 1):
-            if await recorder.notice(f"update/{self.version}/{name}/{time}", sentence, {"step": name}):
+            if await recorder.notice(f"update/{self.version}/{name}/{time}", sentence, {REWOUND_STEP: name}):
                 running.rewind_to = position
                 await running.stop_from_inside("rewind")
 
@@ -382,11 +424,13 @@ class Worker:
             self._engine.stop_dequeuing()
         if self._suspects:
             self._suspects.leave()
-        with anyio.move_on_after(2):
-            await retry_while_unavailable(self.update_heartbeat)
-        with anyio.move_on_after(self.timeouts.grace * 0.8):
+        await self._if_available(self._until_queued)
+        await self._if_available(self.update_heartbeat)
+        # Nothing that finishes could be stored in a damaged database.
+        grace = 1.0 if self.database.health.is_damaged else self.timeouts.grace
+        with anyio.move_on_after(grace * 0.8):
             await self._wait_until_stopped()
-        await self._release_all(seconds=self.timeouts.grace * 0.2)
+        await self._release_all(seconds=grace * 0.2)
 
     async def _release_all(self, *, seconds: float) -> None:
         """Release the running sessions and unregister, so that other workers need not wait for the lease."""
@@ -394,10 +438,15 @@ class Worker:
             self._stop(session_id, "leave")
         with anyio.move_on_after(seconds):
             await self._wait_until_stopped()
-        with anyio.move_on_after(2):
-            await retry_while_unavailable(self._unregister)
+        await self._if_available(self._unregister)
         self._left = True
         logger.info("left", extra={"executor": self.name, "still_running": len(self._running)})
+
+    async def _if_available(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Do what spares other workers some waiting, unless the database is known to be unavailable."""
+        if not self.database.health.problem:
+            with anyio.move_on_after(2):
+                await retry_while_unavailable(task)
 
     async def _wait_until_stopped(self) -> None:
         while self._running:
@@ -456,8 +505,8 @@ class Worker:
                 await retry_while_unavailable(lambda: self._end_cancelled(session_id, attempt))
                 return True
             if running.stop_reason == "leave":
-                with anyio.CancelScope(shield=True), anyio.move_on_after(2):
-                    await retry_while_unavailable(lambda: self._release_and_requeue(session_id, attempt))
+                with anyio.CancelScope(shield=True):
+                    await self._if_available(lambda: self._release_and_requeue(session_id, attempt))
             if running.stop_reason == "suspect":
                 await retry_while_unavailable(lambda: self._set_aside(session_id))
             if running.stop_reason == "again" and self.takes_suspects:
@@ -481,6 +530,10 @@ class Worker:
         running.recorder = recorder = SessionRecorder(
             self.database, self.bus, session_id, session.attempt, clock=clock.now, on_point=self.on_point
         )
+        if session.attempt > 1:
+            engine = self._engine
+            assert engine is not None
+            await recorder.go_on(lambda: engine.stored_steps(session_id))
         if session.status == "cancelling":
             end = SessionEnd(status="cancelled", reason=session.reason or "Cancelled on request.")
         elif (work := self.works.get(session.kind)) is None:
@@ -572,12 +625,11 @@ class Worker:
         """If the session that has ended was a question, queue the one that waited for it. If the store is unavailable
         now, `_queue_unqueued` does it later.
         """
-        assert self._engine is not None
         try:
             async with self.database.reading(light=True) as db:
                 question = await rows.next_question(db, session_id)
             if question:
-                await self._engine.enqueue(question)
+                await self._enqueue(question)
         except StoreUnavailable as problem:
             logger.warning("not_queued_yet", extra={"session_id": session_id, "reason": str(problem)})
 
@@ -795,6 +847,8 @@ class Worker:
             except StoreUnavailable as problem:
                 self._unavailable_since = self._unavailable_since or anyio.current_time()
                 logger.warning("store_unavailable", extra={"reason": str(problem)})
+                # All tasks would try; `DatabaseHealth.watch` does.
+                await self.database.health.wait_while_unavailable(LAST_PAUSE)
             except (LostSession, SessionNotFound):
                 pass  # Another worker was faster.
             except Exception as problem:
