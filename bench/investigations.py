@@ -506,7 +506,7 @@ async def slow_viewers(up: Service, marks: Marks, large: str, viewers: int, pace
     print(
         f"  F35: {viewers} viewers of {sessions} sessions that stream, {slow // 2} of whom read one message a second "
         f"and {slow // 2} nothing: {told:,} messages to the others, "
-        f"{told / seconds:.0f}/s; {dropped:.0f} of the {slow // 2} were dropped; memory {grown:+.0f} MB"
+        f"{told / seconds:.0f}/s; {dropped:.0f} of these {slow} were dropped; memory {grown:+.0f} MB"
     )
     marks.part = "slow viewers"
     marks.say("event to the others p99", percentile(waited, 0.99), 250)
