@@ -145,8 +145,6 @@ class SuspectProcesses:
                     await process.aclose()
             if not self.is_leaving:
                 await retry_while_unavailable(lambda: self._judge(child, code))
-        except (LostSession, SessionNotFound):
-            pass  # Another worker was faster.
         except Exception as problem:
             # A broad catch: the worker continues with its own sessions.
             logger.error("suspect_process_failed", extra={"executor": child.name}, exc_info=problem)
@@ -192,11 +190,13 @@ class SuspectProcesses:
         for session_id in mine:
             if session_id not in held:
                 continue
-            if code and child.is_proof:
-                await self._record_crash(session_id, child, code)
-            else:
-                async with self.database.transaction() as db:
-                    await claims.release(db, session_id, held[session_id])
+            # If it has ended meanwhile, or its end was stored and the answer was lost, its workflow is still to be ended.
+            with suppress(LostSession, SessionNotFound):
+                if code and child.is_proof:
+                    await self._record_crash(session_id, child, code)
+                else:
+                    async with self.database.transaction() as db:
+                        await claims.release(db, session_id, held[session_id])
         await self.engine.requeue(mine, taken_from=child.name)
         async with self.database.transaction() as db:
             await executors.unregister(db, child.name)
