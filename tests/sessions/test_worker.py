@@ -24,6 +24,7 @@ from tersely.sessions.suspects import ChildProcess
 from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
 from tersely.store import claims, events, executors, timeline
 from tersely.store import sessions as rows
+from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
 from tersely.store.liveness import LOCKED, worker_lock
 from tersely.store.sessions import Session
@@ -387,6 +388,31 @@ async def test_a_session_is_set_aside_only_if_it_crashes_a_child_process_of_a_li
             assert ended.status == "completed"
 
 
+async def test_a_session_whose_end_is_stored_without_an_answer_leaves_the_queue_too(opened: Opening) -> None:
+    async def start_child(name: str) -> Child:
+        return Child(-9, lambda: take_suspect(app, accepted.session_id, name))
+
+    async def end_twice(session_id: str, end: SessionEnd) -> None:
+        # The first answer was lost, so it was written again.
+        await app.worker._end(session_id, None, end)
+        await app.worker._end(session_id, None, end)
+
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        app.engine.stop_dequeuing()
+        accepted = await app.intake.submit(ALERT, principal="me")
+        async with app.database.transaction() as db:
+            for name in ("a", "b"):
+                await claim_session(db, accepted.session_id, name, now=app.database.clock.now())
+                await claims.record_crash(db, accepted.session_id, name)
+    async with opened(conclude, at_once=1, start_child=start_child) as app:
+        assert app.worker._suspects is not None
+        app.worker._suspects.end_session = end_twice
+        await app.until(accepted.session_id, "failed")
+        with anyio.fail_after(60):
+            while await app.engine.states([accepted.session_id]) != {accepted.session_id: "ended"}:
+                await anyio.sleep(0.05)
+
+
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the CPU time of a child process is known on Linux only")
 async def test_a_child_process_that_hangs_is_killed_and_that_is_proof_only_if_it_computes(tmp_path: Path) -> None:
@@ -488,6 +514,7 @@ async def _running_elsewhere(
     async with opened(conclude, timeouts=timeouts) as app:
         app.engine.stop_dequeuing()
         sessions = {name: (await app.intake.submit(ALERT, principal="me")).session_id for name in names}
+        await app.worker._until_queued()
         status = SystemSchema.workflow_status
         for name, session_id in sessions.items():
             with app.engine._dbos._sys_db.engine.begin() as connection:
@@ -497,6 +524,34 @@ async def _running_elsewhere(
                 await executors.heartbeat(db, names[name], host="h", version="1")
                 await claim_session(db, session_id, names[name], now=app.database.clock.now())
     return opened, sessions
+
+
+@pytest.mark.parametrize("store", ["postgresql"])
+async def test_a_process_that_stood_still_before_its_claim_takes_no_session_from_another(
+    store: str, postgresql_url: str
+) -> None:
+    await Database.migrate(postgresql_url)
+    status = SystemSchema.workflow_status
+    passed: list[str] = []
+
+    def stand_still(point: str) -> None:
+        passed.append(point)
+        if passed.count("before claim") == 1 and point == "before claim":
+            # As if a lease had passed meanwhile: somebody has queued the session again, and another one began it.
+            with app.engine._dbos._sys_db.engine.begin() as connection:
+                connection.execute(sa.update(status).values(executor_id="another"))
+
+    async with opening(postgresql_url)(conclude) as app:
+        app.worker.on_point = stand_still
+        session_id = (await app.intake.submit(ALERT, principal="me")).session_id
+        with anyio.fail_after(60):
+            while session_id in app.worker.session_ids or "before claim" not in passed:
+                await anyio.sleep(0.05)
+        before = await app.session(session_id)
+        await app.engine.requeue([session_id], taken_from="another")
+        ended = await app.until(session_id, "completed")
+    assert (before.status, before.executor, before.attempt) == ("pending", None, 0)
+    assert ended.attempt == 1
 
 
 @pytest.mark.parametrize("store", ["postgresql"])

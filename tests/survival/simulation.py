@@ -341,6 +341,11 @@ class PlayedEngine:
         await self._answering()
         return {session_id: one.executor for session_id, one in self.world.queue.items() if one.status == "PENDING"}
 
+    async def has_started(self, session_id: str, executor: str) -> bool:
+        await self._answering()
+        one = self.world.queue[session_id]
+        return one.status == "PENDING" and one.executor == executor
+
     async def requeue(self, session_ids: Any, *, taken_from: str, is_suspect: bool = False) -> None:
         await self._answering()
         for session_id in session_ids:

@@ -252,6 +252,20 @@ class Engine:
             )
         return {one.workflow_id: one.executor_id or "" for one in started}
 
+    async def has_started(self, session_id: str, executor: str) -> bool:
+        """Whether the session was dequeued last by this process and has not ended."""
+        status = SystemSchema.workflow_status
+        question = sa.select(sa.literal(1)).where(
+            status.c.workflow_uuid == session_id, status.c.status == "PENDING", status.c.executor_id == executor
+        )
+
+        def ask() -> bool:
+            with self._dbos._sys_db.engine.begin() as connection:
+                return bool(connection.scalar(question))
+
+        with _translating_errors():
+            return await anyio.to_thread.run_sync(ask)
+
     async def requeue(self, session_ids: Collection[str], *, taken_from: str) -> None:
         """Queue sessions again that a process started; those that another process has taken since are left alone."""
         await self._move(session_ids, taken_from, QUEUE)

@@ -190,7 +190,7 @@ class SuspectProcesses:
         for session_id in mine:
             if session_id not in held:
                 continue
-            # If it has ended meanwhile, or its end was stored and the answer was lost, its workflow is still to be ended.
+            # It may have ended meanwhile, or the answer to its end was lost. Its workflow has to end all the same.
             with suppress(LostSession, SessionNotFound):
                 if code and child.is_proof:
                     await self._record_crash(session_id, child, code)

@@ -490,7 +490,7 @@ class Worker:
                 with running.scope:
                     await self._claim_and_run(session_id, running)
                     return True
-        except LostSession:
+        except (LostSession, _Retaken):
             running.stop_reason = "lost"
         except _Suspected:
             running.stop_reason = "suspect"
@@ -587,11 +587,16 @@ class Worker:
                 await anyio.sleep(0.1)
 
     async def _claim(self, session_id: str) -> Session:
+        assert self._engine is not None
         # One at a time: the database lets one claim after the other pass, and those that wait there keep a connection.
         async with self._claiming, self.database.transaction() as db:
             if not await executors.is_room_for(db, session_id, self._at_once):
                 raise _NoRoom
             claim, logged = await log.claim_session(db, session_id, self.name, now=self.database.clock.now())
+            # Also after the claim. The process may have stood still since the engine handed it the session. On SQLite
+            # nobody else could have taken it.
+            if not self.database.is_sqlite and not await self._engine.has_started(session_id, self.name):
+                raise _Retaken
             # After the claim, which waits for a concurrent transaction that counts a crash.
             if (
                 self.start_child
@@ -878,3 +883,7 @@ class _NoRoom(Exception):
 
 class _Suspected(Exception):
     """The session may have crashed its workers, and has to run in a child process."""
+
+
+class _Retaken(Exception):
+    """Another process is to run the session."""
