@@ -22,7 +22,7 @@ from tersely.sessions.intake import Submission
 from tersely.sessions.rerun import RerunIntake
 from tersely.sessions.suspects import ChildProcess
 from tersely.sessions.worker import RESTARTED, RESUMED, SessionOutcome, Worker, WorkerTimeouts
-from tersely.store import claims, events, executors, timeline
+from tersely.store import claims, events, executors, stages, timeline
 from tersely.store import sessions as rows
 from tersely.store.claims import SessionEnd
 from tersely.store.database import Database
@@ -202,6 +202,41 @@ async def test_a_session_of_another_release_is_resumed_where_its_steps_fit(
     # What was said beside steps is not said again.
     said = [f"{name} was done" for name in dict.fromkeys(stored + updated)]
     assert sorted(shown) == sorted([*said, notice] if notice else said)
+
+
+async def test_a_stage_that_an_update_runs_again_has_its_new_result(opened: Opening) -> None:
+    reached = anyio.Event()
+
+    async def run(name: str, recorder: SessionRecorder, worker: Worker) -> None:
+        async def piece() -> str:
+            return name
+
+        [stage] = await recorder.plan(["look"])
+        inner = recorder.within(stage, rows.derived_id(recorder.session_id, "execution/0"))
+        await recorder.stage_status(stage, "in_progress")
+        await inner.execution_began(agent="a", controller="c", provider="p", model="m")
+        said = await worker.step(name, piece)
+        await inner.execution_ended("completed", analysis=f"{said} said so")
+        await recorder.stage_status(stage, "completed", analysis=f"{said} said so")
+
+    async def old(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+        await run("old", recorder, worker)
+        reached.set()
+        return await wait_for_ever(session, recorder, worker)
+
+    async def new(session: Session, recorder: SessionRecorder, worker: Worker) -> SessionOutcome:
+        await run("new", recorder, worker)
+        return SessionOutcome(status="completed", analysis=assume_masked("done"))
+
+    async with opened(old, timeouts=WorkerTimeouts(lease=2, grace=0.1)) as app:
+        accepted = await app.intake.submit(ALERT, principal="me")
+        await reached.wait()
+    async with opened(new) as app:
+        await app.until(accepted.session_id, "completed", "failed")
+        async with app.database.reading() as db:
+            [stage] = await stages.stages_of(db, accepted.session_id)
+            [execution] = await stages.executions_of(db, accepted.session_id)
+    assert (stage.status, stage.analysis, execution.analysis) == ("completed", "new said so", "new said so")
 
 
 async def test_a_session_that_comes_while_the_engine_is_being_launched_is_not_lost(opened: Opening) -> None:

@@ -290,9 +290,11 @@ class SessionRecorder:
     async def stage_status(self, stage_id: str, status: PartStatus, *, reason: str = "", analysis: str = "") -> None:
         """Begin or end a stage."""
         change = StageChange(stage_id=stage_id, status=status, reason=reason, analysis=analysis)
-        await self._store_and_publish(
+        is_new = await self._store_and_publish(
             lambda db: log.move_stage(db, self.session_id, self.attempt, change, now=self._clock())
         )
+        if not is_new and status != "in_progress":
+            await self._replace_end(change)
 
     async def execution_began(
         self,
@@ -334,9 +336,15 @@ class SessionRecorder:
         end = ExecutionEnd(
             execution_id=self.execution_id or "", status=status, reason=reason, analysis=analysis, verdict=verdict
         )
-        await self._store_and_publish(
+        is_new = await self._store_and_publish(
             lambda db: log.end_execution(db, self.session_id, self.attempt, end, now=self._clock())
         )
+        if not is_new:
+            await self._replace_end(end)
+
+    async def _replace_end(self, end: StageChange | ExecutionEnd) -> None:
+        if self._shared.rewinds:
+            await self._write(lambda db: stages.replace_end(db, self.session_id, self.attempt, end))
 
     async def session_status(self, status: End, *, reason: str = "", analysis: str = "") -> None:
         """End the session and everything of it that is still open."""

@@ -291,6 +291,26 @@ _ADDING_EXECUTION = sa.insert(executions).returning(executions)
 _ENDING_EXECUTION = sa.update(executions).where(executions.c.id == sa.bindparam("the_execution")).returning(executions)
 
 
+async def replace_end(db: AsyncConnection, session_id: str, attempt: int, end: StageChange | ExecutionEnd) -> None:
+    """Store how a stage or an execution ended that had ended before: after a rewind it may end in another way.
+
+    Raises:
+        LostSession: The session has ended, or belongs to another attempt.
+    """
+    await events.advance(db, session_id, attempt, by=0)
+    values: dict[str, Any] = {
+        "status": end.status,
+        "reason": storable(end.reason),
+        "analysis": storable(end.analysis),
+    }
+    if isinstance(end, StageChange):
+        table, id_ = stages, end.stage_id
+    else:
+        table, id_ = executions, end.execution_id
+        values["verdict"] = None if end.verdict is None else events.dumped(end.verdict)
+    await db.execute(sa.update(table).where(table.c.id == id_, table.c.session_id == session_id).values(values))
+
+
 async def end_open(
     db: AsyncConnection, session_id: str, status: End, now: datetime
 ) -> tuple[list[Stage], list[Execution]]:
