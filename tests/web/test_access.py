@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, get_args
 
@@ -178,14 +179,27 @@ async def test_the_audit_log_cannot_be_changed_on_either_store(store_url: str) -
             action="submit", principal="token:ci", method="token", address="10.0.0.1", target="x", status=202
         )
         await audit.record(database, entry)
-        with pytest.raises((sa.exc.DBAPIError, StoreUnavailable), match="never changed"):
-            async with database.transaction() as db:
-                await db.execute(sa.text("UPDATE audit_log SET principal = 'nobody'"))
-        async with database.reading() as db:
-            assert [one.entry for one in await audit.page(db)] == [entry]
+
+        async def is_refused(statement: str, why: str) -> None:
+            with pytest.raises((sa.exc.DBAPIError, StoreUnavailable), match=why):
+                async with database.transaction() as db:
+                    await db.execute(sa.text(statement))
+            async with database.reading() as db:
+                assert [one.entry for one in await audit.page(db)] == [entry]
+
+        await is_refused("UPDATE audit_log SET principal = 'nobody'", "never changed")
+        await is_refused("DELETE FROM audit_log", "deleted by age only")
+        if not store_url.startswith("sqlite"):
+            await is_refused("TRUNCATE audit_log", "deleted by age only")
         async with database.transaction() as db:
             assert await audit.delete_before(db, now) == 0
-            assert await audit.delete_before(db, now.replace(year=now.year + 1)) == 1
+        await is_refused("DELETE FROM audit_log", "deleted by age only")
+        async with database.transaction() as db:
+            assert await audit.delete_before(db, now + timedelta(days=1)) == 1
+        async with database.transaction() as db:
+            assert await audit.delete_before(db, now - timedelta(days=400)) == 0
+            kept_from = await db.scalar(sa.text("SELECT kept_from FROM audit_retention"))
+        assert str(kept_from).startswith(str((now + timedelta(days=1)).date())), "it never goes back"
 
 
 async def test_entries_that_come_together_are_each_stored_once_before_they_are_answered(tmp_path: Path) -> None:

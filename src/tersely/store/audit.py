@@ -1,4 +1,7 @@
-"""The audit log: who did what, from which address, and how it was answered. Entries are added, never changed."""
+"""The audit log: who did what, from which address, and how it was answered.
+
+Entries are added, never changed, and deleted by age only; triggers in the database refuse everything else.
+"""
 
 import getpass
 import logging
@@ -13,8 +16,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from tersely.errors import StoreUnavailable
 from tersely.masking.mask import mask
 from tersely.store.database import Database
+from tersely.store import events
 from tersely.store.packing import storable
-from tersely.store.tables import audit_log
+from tersely.store.tables import audit_log, audit_retention
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +103,9 @@ async def page(
 
 
 async def delete_before(db: AsyncConnection, moment: datetime, *, limit: int = 1_000) -> int:
-    """Delete entries from before this time; returns how many."""
+    """Delete entries from before this time; returns how many. The database refuses to delete later ones."""
+    bound = events.insert(db, audit_retention).values(id=1, kept_from=moment)
+    later = audit_retention.c.kept_from < moment
+    await db.execute(bound.on_conflict_do_update(index_elements=["id"], set_={"kept_from": moment}, where=later))
     old = sa.select(audit_log.c.id).where(audit_log.c.at < moment).limit(limit)
     return (await db.execute(sa.delete(audit_log).where(audit_log.c.id.in_(old)))).rowcount

@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 
-SCHEMA = "0008"
+SCHEMA = "0009"
 """The migration that these tables need."""
 
 
@@ -421,4 +421,13 @@ audit_log = Table(
     Column("target", Text, nullable=False, comment="session or result; empty for a login"),
     Column("status", Integer, nullable=False, comment="of the answer"),
 )
-"""Who did what. Rows are added and, once they are old enough, deleted; a trigger refuses to change one."""
+"""Who did what. Rows are added and, once they are old enough, deleted; triggers refuse everything else."""
+
+audit_retention = Table(
+    "audit_retention",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("kept_from", UtcTime, nullable=False, comment="entries from before may be deleted"),
+    CheckConstraint("id = 1", name="is_one_row"),
+)
+"""How far the audit log goes back: the trigger that guards it asks for the one row here."""
