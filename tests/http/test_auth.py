@@ -1,13 +1,21 @@
 """Loopback addresses and token comparison, shared by every HTTP entry point."""
 
+import ast
+import hmac
+import re
 import socket
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tersely
 from tersely.errors import ConfigError
 from tersely.http.auth import find_token_owner, is_loopback, refuse_open, token_digest
+from tersely.masking.mask import Masker
+from tersely.servers.bearer_tokens import BearerTokens
+from tersely.web.auth import COOKIE, Authenticator, KnownToken
 
 
 @pytest.mark.parametrize(
@@ -90,6 +98,74 @@ def test_a_token_is_found_by_its_digest() -> None:
     assert find_token_owner(b"secret-b", known) == "bob"
     assert find_token_owner(b"secret-c", known) is None
     assert find_token_owner(b"", known) is None
+
+
+async def test_every_credential_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[tuple[object, object]] = []
+
+    def compare(one: Any, other: Any) -> bool:
+        compared.append((one, other))
+        return bool(one == other)
+
+    def count(tokens: Callable[[], object]) -> int:
+        compared.clear()
+        tokens()
+        return len(compared)
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+    digests = {name: token_digest(name.encode()) for name in ("ann", "bob", "eve")}
+    for token in ("ann", "eve", "nobody"):
+        assert count(lambda token=token: find_token_owner(token.encode(), digests.items())) == 3, "also after a match"
+    compared.clear()
+    assert await BearerTokens(digests).verify_token("ann") is not None and len(compared) == 3
+    authenticator = Authenticator([KnownToken(name, digest, frozenset()) for name, digest in digests.items()])
+    headers = [(b"authorization", b"Bearer ann")]
+    assert count(lambda: authenticator.identify({"type": "http", "headers": headers})) == 3
+    _, cookie = authenticator.login("bob")
+    headers = [(b"cookie", f"{COOKIE}={cookie}".encode())]
+    assert count(lambda: authenticator.identify({"type": "http", "headers": headers})) == 1
+    masker = Masker()
+    marked = str(masker.mask("password=Xk29fjqLw83h"))
+    assert count(lambda: masker.has_mark(marked.partition("=")[2])) == 1
+
+
+CREDENTIALS = re.compile(r"(?:^|_)(?:token|digest|signature|cookie|password|secret|state|check|key)s?$")
+MODULES_WITH_CREDENTIALS = (
+    "http/auth.py",
+    "http/guesses.py",
+    "mcp/sign_in.py",
+    "servers/bearer_tokens.py",
+    "servers/gateway/web.py",
+    "servers/http_app.py",
+    "web/auth.py",
+    "web/middleware.py",
+)
+
+
+def compared_directly(source: str) -> list[str]:
+    """Comparisons by `==`, `!=` or `in` of a value whose name is that of a credential, except with a constant."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
+            sides = [node.left, *node.comparators]
+            names = [ast.unparse(side).rpartition(".")[2].rstrip("()") for side in sides]
+            quoted = [ast.literal_eval(one) for side in sides for one in re.findall(r"'\w+'", ast.unparse(side))]
+            is_constant = any(
+                isinstance(one, ast.Constant) for side in sides for one in getattr(side, "elts", None) or [side]
+            )
+            if not is_constant and any(CREDENTIALS.search(name) for name in (*names, *quoted)):
+                found.append(ast.unparse(node))
+    return found
+
+
+@pytest.mark.parametrize("module", MODULES_WITH_CREDENTIALS)
+def test_no_credential_is_compared_with_an_operator(module: str) -> None:
+    assert compared_directly((Path(tersely.__file__).parent / module).read_text("utf-8")) == []
+
+
+def test_a_comparison_with_an_operator_would_be_found() -> None:
+    assert compared_directly("query.get('state') == self._state") and compared_directly("digest != known.digest")
+    assert not compared_directly("hmac.compare_digest(digest, known)") and not compared_directly("mode == 'tokens'")
 
 
 def test_only_an_open_address_is_refused() -> None:

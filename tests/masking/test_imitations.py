@@ -6,6 +6,8 @@ import pytest
 
 from tersely.condensing.account import Lost
 from tersely.masking.imitations import demote, demote_json
+from tersely.masking.mask import Masker
+from tersely.pipeline.admit import admit_value
 from tersely.pipeline.core import NoteWriter
 from tersely.store.handles import new_handle
 
@@ -69,3 +71,10 @@ def test_values_of_json_are_demoted_at_any_depth_and_so_are_keys() -> None:
 )
 def test_other_text_stays_as_it_is(text: str) -> None:
     assert demote(text) == text
+
+
+def test_a_foreign_value_is_demoted_also_without_masking() -> None:
+    value = {"instructions": "[Shortened from 9 tokens]", "list": [f"read {HANDLE}"]}
+    for masker in (None, Masker()):
+        shown = admit_value(value, masker)
+        assert shown == {"instructions": "[elsewhere: Shortened from 9 tokens]", "list": [f"read elsewhere:{HANDLE}"]}

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from tersely.settings.model import Settings
@@ -72,3 +73,42 @@ async def test_how_far_an_override_reaches_depends_on_token_and_chain(tmp_path: 
     assert (await submitted("narrow", "boss", "other"))[0] == 400
     status, text = await submitted("none", "boss", "honest")
     assert status == 400 and "cannot choose servers or tools" in text
+
+
+@pytest.mark.process
+async def test_a_stored_override_is_checked_again_when_its_session_is_run_again(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 't.db'}"
+    settings = with_tokens(url)
+    lab = {name: agent.model_copy(update={"mcp_servers": ("honest",)}) for name, agent in settings.agents.items()}
+
+    def configured(policy: str, scopes: tuple[str, ...]) -> Settings:
+        chains = {name: chain.model_copy(update={"override": policy}) for name, chain in settings.chains.items()}
+        tokens = tuple(
+            token.model_copy(update={"scopes": scopes}) if token.name == "ci" else token
+            for token in settings.auth.tokens
+        )
+        auth = settings.auth.model_copy(update={"tokens": tokens})
+        return settings.model_copy(update={"agents": lab, "chains": chains, "auth": auth})
+
+    servers, wide = [stdio("honest"), stdio("other")], {"servers": [{"name": "other"}]}
+    async with running(url, settings=configured("any", ("submit", "override", "read")), servers=servers) as service:
+        accepted = await service.http.post("/api/v1/alerts", json={**ALERT, "mcp": wide}, headers=bearer("ci"))
+        session_id = accepted.json()["session_id"]
+        with anyio.fail_after(60):
+            while True:
+                found = await service.http.get(f"/api/v1/sessions/{session_id}", headers=bearer("ci"))
+                if found.json()["status"] in ("completed", "failed"):
+                    break
+                await anyio.sleep(0.05)
+
+    async def run_again(policy: str, *scopes: str) -> tuple[int, str]:
+        async with running(url, settings=configured(policy, scopes), servers=servers) as service:
+            answer = await service.http.post(f"/api/v1/sessions/{session_id}/rerun", json={}, headers=bearer("ci"))
+            return answer.status_code, answer.text
+
+    status, text = await run_again("any", "submit")
+    assert status == 400 and "may only choose among what its chain uses" in text
+    status, text = await run_again("none", "submit", "override")
+    assert status == 400 and "cannot choose servers or tools" in text
+    assert (await run_again("narrow", "submit", "override"))[0] == 400
+    assert (await run_again("any", "submit", "override"))[0] == 202

@@ -188,13 +188,14 @@ def _run(
     from rich.console import Console
 
     from tersely.logging_setup import configure_logging
+    from tersely.store.private import private_folder
 
     configure_logging("tersely", "error")
     console = Console(highlight=False, stderr=True, quiet=quiet)
     with ExitStack() as stack:
         folder = settings.store.data_dir.expanduser() / "ask"
         if keep:
-            folder.mkdir(parents=True, exist_ok=True)
+            private_folder(folder)
             database = Path(tempfile.mkdtemp(dir=folder)) / "tersely.db"
         else:
             database = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tersely-ask-"))) / "tersely.db"

@@ -5,6 +5,7 @@ SDK's. This module provides the loopback address that the browser returns to (RF
 unencrypted authorization servers, and turns the outcome into a `Login`. `mcp.connect.tokens` uses it later.
 """
 
+import hmac
 import logging
 import time
 from collections.abc import Callable
@@ -234,7 +235,7 @@ class _Browser:
                     with anyio.fail_after(10):
                         query = await _query(stream)
                         # Requests with another state are not the answer to this login; whoever sent them cannot end it.
-                        is_ours = query is not None and query.get("state") == self._state
+                        is_ours = query is not None and _is_same(query.get("state") or "", self._state)
                         error = escape((query or {}).get("error_description") or (query or {}).get("error") or "")
                         if not is_ours:
                             await _page(stream, 400, "This is not the answer to the login that is waiting here.")
@@ -283,3 +284,8 @@ async def _page(stream: anyio.abc.SocketStream, status: int, text: str) -> None:
 def _short(problem: Any) -> str:
     text = " ".join(str(problem).split()) or type(problem).__name__
     return "".join(char for char in text if char.isprintable())[:200].rstrip(". ")
+
+
+def _is_same(given: str, secret: str) -> bool:
+    """Compare in constant time: other programs on this machine can call the port, and guess."""
+    return bool(secret) and hmac.compare_digest(given.encode("utf-8", "replace"), secret.encode())

@@ -78,13 +78,10 @@ class RerunIntake:
                 if chain != old.chain:
                     raise InputError("from_stage: another chain has to begin with its first stage.")
                 changed |= await self._from_stage(db, old, changes.from_stage)
-        override = old.override
-        if changes.override:
-            accepted = self.intake.accepted_override(changes.override, chain, may_add=may_add)
-            override = accepted.model_dump(mode="json", exclude_defaults=True) if accepted else None
+        override = self._override(old, changes, chain, may_add=may_add)
         # Nothing is accepted that would fail at once.
         try:
-            plan.parts(chain, overrides.of_session(override, self.intake.servers))
+            plan.parts(chain, override)
         except ConfigError as problem:
             raise InputError(str(problem)) from None
         self.intake.check(chain, old.alert)
@@ -97,7 +94,7 @@ class RerunIntake:
             title=old.title,
             alert=old.alert,
             runbook=old.runbook,
-            override=override,
+            override=override.model_dump(mode="json", exclude_defaults=True) if override else None,
             fingerprint=old.fingerprint or "",
             encoding=old.encoding,
             # The marks in the alert verify under its key only.
@@ -117,6 +114,20 @@ class RerunIntake:
             raise InputError(_unknown("chain", changes.chain, list(plan.chains)))
         types = plan.chains[changes.chain].alert_types
         return (old.alert_type if old.alert_type in types else types[0]), changes.chain
+
+    def _override(
+        self, old: Session, changes: RerunChanges, chain: str, *, may_add: bool
+    ) -> overrides.AcceptedOverride | None:
+        """The override of the new session. Whether it is allowed depends on this chain and this sender, not on those of
+        the first run; one that was only allowed to narrow stays so.
+        """
+        if changes.override:
+            return self.intake.accepted_override(changes.override, chain, may_add=may_add)
+        stored = overrides.of_session(old.override, self.intake.servers)
+        if stored is None:
+            return None
+        wanted = Override(servers=stored.servers, native_tools=stored.native_tools)
+        return self.intake.accepted_override(wanted, chain, may_add=may_add and not stored.narrows)
 
     def _changes(self, old: Session, changes: RerunChanges) -> dict[str, Any]:
         provider = changes.llm_provider

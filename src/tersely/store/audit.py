@@ -15,8 +15,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tersely.errors import StoreUnavailable
 from tersely.masking.mask import mask
-from tersely.store.database import Database
 from tersely.store import events
+from tersely.store.database import Database
 from tersely.store.packing import storable
 from tersely.store.tables import audit_log, audit_retention
 
