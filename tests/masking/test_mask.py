@@ -726,3 +726,57 @@ def test_no_value_is_remembered_after_its_text() -> None:
 )
 def test_a_flow_mapping_over_several_lines_keeps_its_end(text: str) -> None:
     assert isinstance(yaml.safe_load(text), dict) and isinstance(yaml.safe_load(MASKER.mask(text)), dict)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ('password = (\n    "k8Qvx2Lm"\n    "7RzTp0Ws"\n)', 'password = (\n    "#"\n    "#"\n)'),
+        ('$password = "k8Qvx2Lm" .\n  "zz91Lq0p";', '$password = "#" .\n  "#";'),
+        ('password = "ab12Cd34" + "ef56Gh78"', 'password = "#" + "#"'),
+        ('password: "x8Lm2vQz9"\n"other": 7Rz\n', 'password: "#"\n"other": 7Rz\n'),
+        ('"password": "x8Lm2vQz9",\n"other"', '"password": "#",\n"other"'),
+    ],
+)
+def test_string_literals_that_are_joined_are_masked_and_keys_below_are_not(text: str, left: str) -> None:
+    assert re.sub(r"\[MASKED:\w+:\w+\]", "#", mask(text)) == left
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a: 1\npassword: k8Qvx2Lm\n  7RzTp0Ws\nb: 2\n", "a: 1\npassword: [#]\nb: 2\n"),
+        ("password: correct7 horse\n  battery9 Staple\nuser: bob\n", "password: [#]\nuser: bob\n"),
+        ("db:\n  password: k8Qvx2Lm7\n  user: x\n", "db:\n  password: [#]\n  user: x\n"),
+        ("password: k8Qvx2Lm7\n    at app.login(Login.java:3)\n", "password: [#]\n    at app.login(Login.java:3)\n"),
+    ],
+)
+def test_a_plain_yaml_value_is_masked_with_the_lines_that_continue_it(text: str, left: str) -> None:
+    masked = mask(text)
+    assert re.sub(r"\[MASKED:\w+:\w+\]", "[#]", masked) == left
+    assert mask(masked) == masked
+    if "java" not in text:
+        assert yaml.safe_load(masked)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FAILED tests/test_token.py::test_refresh_token_expires - assert 3 == 4",
+        "src/secrets.go:12: undefined: loadAll2Things",
+        "anna:*:19000:0:99999:7:::",
+    ],
+)
+def test_places_in_files_and_lines_of_shadow_files_stay(text: str) -> None:
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'final String DB_PASSWORD =\n    "uQ8vLm2xRz7Tp0";',
+        "net use Z: \\\\nas\\share /user:anna uQ8vLm2xRz7Tp0",
+    ],
+)
+def test_a_string_below_its_declaration_and_a_password_after_options_are_masked(text: str) -> None:
+    assert "uQ8v" not in mask(text)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
-from tersely.masking.assignments import is_mixed, worth_masking
+from tersely.masking.assignments import is_mixed, joined_literals, worth_masking
 from tersely.masking.patterns import (
     ANCHOR,
     Demand,
@@ -104,6 +104,8 @@ _FORMS: tuple[tuple[str, int], ...] = (
     (rf"""{_NAME}(?:[ \t]*[:(][^\n={{"']*)?[ \t]*(?:=>?|->)?[ \t]*\{{?[ \t]*(?:return|get|=>|->)[ \t]+{_STRING}""",
      _STRONG),
     (rf"""{_NAME}{_ASSIGN}[^\n;?=]*[!=]?=?[^\n;?=]*\?[^\n;?=]*:[ \t]*{_STRING}""", _STRONG),
+    # The string on the next line: `final String DB_PASSWORD =`.
+    (rf"""{_NAME}(?:[ \t]*:[ \t]*[\w<>?&']+)?[ \t]*:?=[ \t]*\r?\n[ \t]*{_STRING}""", _STRONG),
     # The value on the next line, after a name or after a sentence.
     (rf"""(?m:^)[ \t\-]*["']?{_NAME}["']?[ \t]*(?::|=|=[ \t]*\\)[ \t]*\r?\n[ \t]*["']?([^\s"']{{8,}})""", _STRONG),
     (rf"""{_NAME}(?:[ \t]+[a-z]+){{0,3}}[ \t]*:[ \t*]*\r?\n(?:[ \t]*\r?\n)?[ \t>*]*["'`]?"""
@@ -267,6 +269,7 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if worth_masking(value, name, quoted=True) and (name.kind in _OF_WORDS or not is_sentence(value)):
             end = _end_of_lines(text, form, start, end)
             yield SecretSpan(start, end, name.kind)
+            yield from joined_literals(text, SecretSpan(start, end, name.kind))
             at = max(at, end)
 
 

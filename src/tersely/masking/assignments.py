@@ -124,7 +124,33 @@ def assignments(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         found = _value(text, at, start, line_end, name, operator, text[quote_start:quote_end])
         if found is not None:
             yield _with_tag(text, at, found)
+            yield from joined_literals(text, found)
             at = found.end if b"{" not in text[at : min(found.start, at + LOOK)] else at
+
+
+_JOINED = compiled(
+    r"""["'](?:[ \t]*(?:\+|\.\.?|&|<>|\|\|)?[ \t]*\r?\n[ \t]*(?:(?:\+|\.\.?|&|<>|\|\|)[ \t]*)?"""
+    r"""|[ \t]*(?:\+|\.\.|<>)[ \t]*)"""
+    r"""(?:"([^"\n]+)"|'([^'\n]+)')[ \t]*(?:[^\s:=,]|\r?\n|$)"""
+)
+"""A string literal that is added to the one before it, in the next line or by an operator; no key of a mapping."""
+_MOST_JOINED = 16
+
+
+def joined_literals(text: bytes, found: SecretSpan) -> Iterator[SecretSpan]:
+    """The string literals that continue the one of this span."""
+    end = found.end
+    if text[end : end + 1] not in (b'"', b"'") or text[found.start - 1] != text[end]:
+        return
+    for _ in range(_MOST_JOINED):
+        more = _JOINED.match(text, end, min(len(text), end + 2 * LOOK))
+        if more is None:
+            return
+        start, end = more[1] if more[1][0] >= 0 else more[2]
+        yield SecretSpan(start, end, found.kind)
+
+
+_SOURCE_FILE = (b".py", b".go", b".js", b".ts", b".rs", b".rb", b".java", b".kt", b".php", b".cs", b".cpp", b".scala")
 
 
 @remembered
@@ -133,6 +159,8 @@ def _announced_by(before: bytes, name: bytes, separator: bytes, is_quoted: bool)
     announced = name_of_secret(name)
     if announced is None or before == b"://":  # The user of a URL.
         return None
+    if name.endswith(_SOURCE_FILE) and separator.startswith(b":"):
+        return None  # A place in a file: `test_token.py::test_refresh`, `secrets.go:12: …`.
     if before[-1:] == b"/" and announced.demand is not Demand.RANDOM and before[-2:-1] not in _BLANKS:
         announced = Name(announced.kind, Demand.RANDOM, announced.in_query_only)  # The last part of a path.
     operator = b"=" if separator[-2:] == b"=>" else separator.rstrip(b" \t[")[-1:]
@@ -464,6 +492,10 @@ def _unquoted(
         return None
     if following in (b"(", b"[") and not value[:1].isdigit() and not value.translate(None, _IN_CODE):
         return None  # A call or a subscript: code that reads a secret.
+    is_last = operator == b":" and not name_quote and text[line_end + 1 : line_end + 2] in (b" ", b"\t")
+    if is_last and end == line_end and worth_masking(value, name, quoted=False):
+        end = yaml_scalar(text, name_start, start) or end
+        return SecretSpan(start, end, name.kind)
     if not name_quote and name.kind != "authorization" and end < limit:
         longer_end = _end_of_words(text, start, end, limit, name_start, name, operator)
         if longer_end is None:

@@ -277,8 +277,8 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         is_sure = is_sure or (line[0] >= 0 and _PGPASS_PORT.match(text, whole[0], line[0]) is not None)
         start, end = next(place for place in ((start, end), line, relay) if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
-        if is_placeholder(value) or len(value) < 3:
-            continue
+        if is_placeholder(value) or len(value) < 3 or (line[0] >= 0 and b":" in value.replace(b"\\:", b"")):
+            continue  # The last field of .pgpass has no colon: these are lines of other files, such as /etc/shadow.
         if is_sure or look(value):
             yield SecretSpan(start, end, "url_password")
     for _, (start, end) in _MAILBOX.every(text) if near.has_sign("mailbox") else ():
@@ -373,7 +373,7 @@ _COMMAND_SOURCES = (
     _line("useradd|usermod|adduser|dscl|luseradd", r"(?:-p|--password)[ \t]+"),
     _line("wpa_passphrase", r"[\w.\-]+[ \t]+"),
     _line("net1?", r"user[ \t]+[\w.\-]+[ \t]+"),
-    _line("net1?", r"use[ \t]+(?:[A-Za-z*]:?[ \t]+)?\\\\\S+[ \t]+"),
+    _line("net1?", r"use[ \t]+(?:[A-Za-z*]:?[ \t]+)?\\\\\S+[ \t]+(?:/\S+[ \t]+)*"),
     _line("npm|yarn|pnpm", r"config[ \t]+set[ \t]+\S*(?:_authToken|_auth|_password)[ \t=]+"),
     _line("kinit|wrangler|passwd|su|sudo|gpg|cryptsetup|chpasswd|htpasswd", r"[^\n|;]*?<<<[ \t]*"),
     _line("az", r"keyvault[ \t]+secret[ \t]+set\b[^\n|;]*?--value[= \t]+"),

@@ -676,11 +676,32 @@ def yaml_scalar(text: bytes, name_start: int, start: int) -> int | None:
     if _flow_above(text, line[0], start) is not None:
         return None
     before = text[text.rfind(b"\n", max(0, line[0] - _LINE), max(0, line[0] - 1)) + 1 : max(0, line[0] - 1)]
-    after_end = text.find(b"\n", line[1] + 1, line[1] + _LINE)
-    after = text[line[1] + 1 : after_end if after_end >= 0 else line[1] + _LINE]
+    lead = text[line[0] : name_start]
+    continued = _continued(text, line[1], len(lead) - len(lead.lstrip(b" \t")))
+    after_end = text.find(b"\n", continued + 1, continued + _LINE)
+    after = text[continued + 1 : after_end if after_end >= 0 else continued + _LINE]
     if not any(neighbour.strip() and _YAML_LIKE.is_all_of(neighbour) for neighbour in (before, after)):
         return None
-    return _unquoted(text, start, line[1]).end
+    end = _unquoted(text, start, line[1]).end
+    is_continued = continued > line[1] and not text[end : line[1]].strip()  # A comment ends a scalar.
+    return start + len(text[start:continued].rstrip()) if is_continued else end
+
+
+_CONTINUES = compiled(r"""[ \t]+[^\s#"'{}\[\]&*!|>%@`,?:\-][^\n:#"'{}\[\]<>()=]*""")
+_MOST_CONTINUED = 8
+
+
+def _continued(text: bytes, line_end: int, indent: int) -> int:
+    """Where the last line ends that continues a plain scalar: those indented deeper than its key, and no entries."""
+    for _ in range(_MOST_CONTINUED):
+        start = line_end + 1
+        end = text.find(b"\n", start, start + _LINE)
+        end = min(len(text), start + _LINE) if end < 0 else end
+        width = len(text[start:end]) - len(text[start:end].lstrip(b" \t"))
+        if start >= end or width <= indent or not _CONTINUES.is_all_of(text, start, end):
+            break
+        line_end = end
+    return line_end
 
 
 def _is_open(lead: bytes) -> bool:
