@@ -776,7 +776,24 @@ def test_places_in_files_and_lines_of_shadow_files_stay(text: str) -> None:
     [
         'final String DB_PASSWORD =\n    "uQ8vLm2xRz7Tp0";',
         "net use Z: \\\\nas\\share /user:anna uQ8vLm2xRz7Tp0",
+        "lftp -u anna,uQ8vLm2xRz7Tp0 ftp.example.org",
+        "User=anna\nPassw=uQ8vLm2xRz7Tp0",
     ],
 )
 def test_a_string_below_its_declaration_and_a_password_after_options_are_masked(text: str) -> None:
     assert "uQ8v" not in mask(text)
+
+
+def test_a_passphrase_in_a_flow_collection_ends_with_it() -> None:
+    text = "{a: {b: 'x\n\n    y', ssh_passphrase: rPmVFKQMRtT9RbsVoF_17a}, key: 'plain', status: 7}\n"
+    masked = mask(text)
+    assert "rPmV" not in masked and yaml.safe_load(masked)["status"] == 7
+
+
+def test_a_quoted_value_is_masked_over_a_blank_line() -> None:
+    text = "passphrase: 'Velvet%orbit4119\n\n    Copper%juniper8563'\nuser: bob\n"
+    masked = mask(text)
+    assert "Copper" not in masked and yaml.safe_load(masked)["user"] == "bob"
+    assert mask(masked) == masked
+    prose = "password 'x8Lm2vQz9 is wrong\n\nIt's not\n"
+    assert mask(prose).endswith("\n\nIt's not\n")

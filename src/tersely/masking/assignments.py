@@ -349,6 +349,8 @@ def _closing_below(text: bytes, line_end: int, quote: bytes) -> int:
     """Where a string ends that goes on in the next lines; -1 if these are no part of it, or its end is missing."""
     for _ in range(_MOST_LINES):
         start, line_end = line_end + 1, _end_of_line(text, line_end + 1)
+        if start == line_end and text[line_end + 1 : line_end + 2] in (b" ", b"\t"):
+            continue  # A blank line inside of a YAML string, whose next line is indented.
         if line_end - start > LOOK or start >= line_end:
             return -1
         if quote in text[start:line_end]:
@@ -364,7 +366,9 @@ _FLOW_END = compiled(r"[}\]]|,[ \t]")
 def _end_in_flow(text: bytes, name_start: int, start: int, end: int) -> int | None:
     """Where a value ends in a flow mapping that begins before the name, or ends after the value; None if none does."""
     lead, value = text[line_start(text, name_start, LOOK) : name_start], text[start : min(end, start + LOOK)].rstrip()
+    word = value.split(None, 1)[0] if value else b""
     is_last = value.endswith(b"}") and value.count(b"}") > value.count(b"{")
+    is_last = is_last or (word.endswith(b"},") and b"{" not in word)  # The mapping began in a line above.
     if lead.count(b"{") <= lead.count(b"}") and not is_last:
         return None
     place = _FLOW_END.search(text, start, end)

@@ -214,7 +214,9 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_PASSWORD = _words("password passwd passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword")
+_PASSWORD = _words(
+    "password passwd passw passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword"
+)
 _SHORT_PASSWORD = _words("pass pw pwd psw pword")
 _NOT_PASS = _words("bypass compass surpass trespass overpass underpass encompass pypass multipass")
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")

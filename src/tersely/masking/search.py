@@ -340,6 +340,7 @@ def _line(programs: str, option: str) -> str:
 _COMMAND_SOURCES = (
     _line("mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mycli", "-p"),
     _line("sshpass", r"-p[ \t]*"),
+    _line("lftp|ncftp|lftpget", r"-u[ \t]+[^\s,\"']+,"),
     _line(
         "docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|cf|ibmcloud",
         r"login\b[^\n|;]*?[ \t]-p[ \t]+",
