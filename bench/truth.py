@@ -58,6 +58,7 @@ _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_CUT_BLOB = re.compile(r"([\w+/=-]{24})\[… ([\d,]+) characters\]")
 _PART = re.compile(r"^\[from part \d+ of \d+(?:: lines ([\d,]+)–([\d,]+))?\]$", re.M)
 _SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
 """The mark of the parts before the next title."""
@@ -123,7 +124,7 @@ def in_sections(texts: Iterable[Text]) -> Iterator[Text]:
 def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     """Yield every statement about one condensed text that is not so."""
     condensed = condense_structurally(text.text, budget, text.focus, section=text.section)
-    lines = source_lines(cleaned(text.text))
+    lines = source_lines(text.text if condensed.text == text.text else cleaned(text.text))
     where = f"{text.name} @{budget} ({condensed.kind})"
     checks = [
         wrong_account(condensed, lines),
@@ -131,6 +132,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
         wrong_skips(condensed),
         truth_views.wrong_views(condensed, text.text, budget, text.focus),
         unused_budget(condensed, lines, budget),
+        wrong_blob_sizes(condensed, text.text),
     ]
     for said, about in _by_part(condensed, lines):
         checks += [
@@ -379,9 +381,18 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         if not shown or _OWN_LINE.match(line) or shown in source or line == condensed.closing:
             continue
         by_words = by_words if by_words is not None else source.split("\n")
-        pieces = [piece.strip() for piece in re.split(r"…(?:\[\d+ characters\])?|\[…\]", shown)]
+        pieces = [piece.strip() for piece in re.split(r"\[… [\d,]+ characters\]|…|\[…\]", shown)]
         if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
             yield "a line that is not in the source", line
+
+
+def wrong_blob_sizes(condensed: Condensed, source: str) -> Iterator[tuple[str, str]]:
+    """`QUJDRE…[… N characters]` stands for a word of the source with N more characters."""
+    for begin, size in _CUT_BLOB.findall(condensed.text):
+        whole = len(begin) + int(size.replace(",", ""))
+        words = re.findall(rf"(?<![A-Za-z0-9+/=_-]){re.escape(begin)}[A-Za-z0-9+/=_-]*", source)
+        if whole not in map(len, words) and not condensed.text.startswith(IN_ONE_STRING):
+            yield "a gap of another size", f"{begin}[… {size} characters]"
 
 
 def wrong_line_numbers(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:

@@ -42,8 +42,8 @@ def test_an_indented_line_brings_the_line_that_introduces_it() -> None:
     assert "section 44" in shown(text, "number 1936")
 
 
-def test_blobs_are_named_with_their_size() -> None:
-    assert "characters]" in shown(
+def test_the_mark_in_a_blob_counts_what_is_not_shown_of_it() -> None:
+    assert "token QUJDREVGR0hJSktMQUJDREVG[… 936 characters]" in shown(
         "token " + "QUJDREVGR0hJSktM" * 60 + " end of the token\n" + "other line\n" * 50, "token"
     )
 

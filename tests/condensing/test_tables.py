@@ -215,3 +215,34 @@ def test_plain_lines_above_a_table_are_neither_its_header_nor_rows(titles: list[
     owners = [line for line in lines if "of 20" in line and not line.startswith("[")]
     assert [owner.split(" [")[0] for owner in owners] == [" ".join(line.split()) for line in header]
     assert all(owner.endswith("of 200]") for owner in owners)
+
+
+RULED = {
+    "psql": [
+        " id | name    | plan",
+        "----+---------+------",
+        *(f" {n:2} | user{n:03} | free" for n in range(90)),
+        "(90 rows)",
+    ],
+    "box": [
+        "┌─────┬──────┐",
+        "│ id  │ name │",
+        "├─────┼──────┤",
+        *(f"│ {n:3} │ u{n:03} │" for n in range(90)),
+        "└─────┴──────┘",
+    ],
+    "columns": ["id   name     plan", "---  -------  ----", *(f"{n:3}  user{n:03}  free" for n in range(90))],
+}
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_a_drawn_line_is_not_marked_as_missing_text(name: str) -> None:
+    lines = RULED[name]
+    condensed = condense_structurally("\n".join(lines), 300)
+    shown = condensed.text.split("\n")
+    header = next(at for at, line in enumerate(shown) if " of 90]" in line)
+    first = next(at for at, line in enumerate(lines) if " 0 " in line)
+    assert shown[header + 1].split() == lines[first].split()
+    drawn = [at for at, line in enumerate(lines, 1) if not any(map(str.isalnum, line))]
+    lost = [at for first, last in condensed.account.lost for at in range(first, last + 1)]
+    assert not set(drawn) & set(lost)

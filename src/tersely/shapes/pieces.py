@@ -6,10 +6,12 @@ LONGEST_LINE = 400
 """Longer lines are cut into pieces that can be chosen separately."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'(\[])")
 _BLOB = re.compile(r"[A-Za-z0-9+/=_-]{200,}")
+_BLOB_BEGINS = 24
+"""Characters shown of a blob; the mark counts the others, as `[… 304 lines]` counts what is not shown."""
 
 
 def pieces_of(line: str, longest: int = LONGEST_LINE) -> list[str]:
-    """Split a long line into sentences, or after `,`, `;` or a blank; shorten blobs to their beginning and size."""
+    """Split a long line into sentences, or after `,`, `;` or a blank; shorten blobs to their beginning and a mark."""
     if _BLOB.search(line):
         line = _BLOB.sub(_name_blob, line)
     pieces: list[str] = []
@@ -36,4 +38,4 @@ def _name_blob(match: re.Match[str]) -> str:
     blob = match.group()
     if len(blob) < 400 and len(set(blob)) < 20:
         return blob
-    return f"{blob[:24]}…[{len(blob)} characters]"
+    return f"{blob[:_BLOB_BEGINS]}[… {len(blob) - _BLOB_BEGINS:,} characters]"

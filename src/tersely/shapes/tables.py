@@ -10,7 +10,8 @@ from functools import lru_cache
 
 from tersely.shapes.values import number_of, shape_of
 
-_RULE = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃┏┓┗┛┡┩╇╈]+")
+_RULE = re.compile(r"[\s|+=:\-\u2500-\u257f]+")
+"""Lines drawn above, below and between rows, with any of the signs that boxes are drawn with."""
 _BLANKS = re.compile(r"\s{2,}|\t")
 _STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
 """A line such as `Ordered by: internal time`, which is no header."""
@@ -123,6 +124,11 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
     )
     namelike = all(len(cell) < 60 for cell in filled)
     return namelike and (numeric_below or not repeats)
+
+
+def ruled_lines(text: str) -> list[int]:
+    """Return the numbers of the lines that are drawn around a header or rows and say nothing themselves."""
+    return [at for at, line in enumerate(text.split("\n"), 1) if _RULE.fullmatch(line) and line.strip()]
 
 
 def table_parts(text: str) -> Iterator[TablePart]:

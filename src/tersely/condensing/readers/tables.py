@@ -28,7 +28,7 @@ from tersely.condensing.records import Cells, Column, counts_of, sounds_like_a_n
 from tersely.condensing.totals import TemplateLines, Totals
 from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
-from tersely.shapes.tables import Table, TablePart, separated, table_parts
+from tersely.shapes.tables import Table, TablePart, ruled_lines, separated, table_parts
 from tersely.text.digits import of_each_form
 
 MOST_UNITS = 30_000
@@ -69,7 +69,9 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     others = sum(len(block.texts) for block in blocks if block.table is None)
     if rows < 3 or others > 2 * rows:
         return None
-    return reading_of(blocks, focus, budget)
+    reading = reading_of(blocks, focus, budget)
+    _fold_rules(reading.units, ruled_lines(text))
+    return reading
 
 
 def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -157,6 +159,23 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         offset += size
     alone = len(all_totals) == 1
     return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
+
+
+def _fold_rules(units: list[Unit], rules: list[int]) -> None:
+    """Let the line above a drawn line represent it, or the line below if there is none: no content is missing there."""
+    if not rules:
+        return
+    by_line = {unit.first: unit for unit in units if unit.first <= unit.last}
+    drawn = set(rules)
+    for rule in rules:
+        above, below = rule - 1, rule + 1
+        while above in drawn:
+            above -= 1
+        while below in drawn:
+            below += 1
+        unit = by_line.get(above) or by_line.get(below)
+        if unit is not None and not callable(unit.folded):
+            unit.folded = runs_of((*unit.folded, (rule, rule)))
 
 
 def _roles_beside(blocks: list[TablePart]) -> list[str]:
