@@ -142,6 +142,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
             unmarked_gaps(said, about),
             wrong_gap_sizes(said, about),
             unknown_lines(said, about),
+            repeated_lines(said, about),
             wrong_values(said, "\n".join(about)),
         ]
     for check in checks:
@@ -384,6 +385,19 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         pieces = [piece.strip() for piece in re.split(r"\[… [\d,]+ characters\]|…|\[…\]", shown)]
         if not any(all(piece in own for piece in pieces) for own in by_words) and number > 4:
             yield "a line that is not in the source", line
+
+
+def repeated_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """A line is not shown more often than it occurs."""
+    if condensed.kind in TREES or condensed.kind in GROUPED:
+        return
+    shown = Counter(own for line in condensed.text.split("\n") if len(own := " ".join(line.split())) >= 8)
+    often = {own: times for own, times in shown.items() if times > 1 and "…" not in own and not _OWN_LINE.match(own)}
+    if often:
+        source = Counter(" ".join(line.split()) for line in lines)
+        for own, times in often.items():
+            if 0 < source[own] < times:
+                yield "shown more often than it occurs", f"{own} (occurs {source[own]} times)"
 
 
 def wrong_blob_sizes(condensed: Condensed, source: str) -> Iterator[tuple[str, str]]:

@@ -78,3 +78,16 @@ def test_the_line_with_most_of_the_question_is_shown_whatever_its_reader_thinks(
     unasked = mistaken("records")
     raise_best_lines(unasked, TEXT, Focus.parse(""), 400)
     assert WANTED not in pack(unasked, 400, O200K, QUESTION).text
+
+
+def test_the_name_of_a_table_is_shown_once_although_two_readers_choose_lines_below_it() -> None:
+    folders = [
+        f"/srv/data{folder}:\ntotal 40\n"
+        + "\n".join(f"-rw-r--r-- 1 root root {folder * 40 + n} May 31 2024 part{n}.bin" for n in range(9))
+        + f"\ndrwxr-xr-x 21 root root   4096 May  9  2026 extra{folder}\n"
+        for folder in range(40)
+    ]
+    for wanted in range(0, 40, 3):
+        shown = condense_structurally("\n".join(folders), 500, f"What is in data{wanted} and extra{wanted}?").text
+        titles = [line for line in shown.split("\n") if line.startswith("/srv")]
+        assert len(titles) == len(set(titles))

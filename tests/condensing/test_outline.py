@@ -198,3 +198,14 @@ def test_long_owners_are_shown_by_their_beginnings_above_a_value_far_below() -> 
     text = "\n".join(lines)
     condensed = condense_structurally(text, 320, "Which sort went to disk?")
     assert re.search(r"-> Join number 11 .* …\n(.*\n)*.*external merge +Disk: 35184kB", condensed.text)
+
+
+def test_a_line_above_the_first_key_names_its_own_record() -> None:
+    text = "\n".join(
+        f"55{n:04}000-55{n:04}fff rw-p 00000000 fe:00 {260_000 + n}\nSize:   {4 * n} kB\nRss:   {n} kB\nDirty:   0 kB"
+        for n in range(1, 60)
+    ).replace("Rss:   37 kB\nDirty:   0 kB", "Rss:   37 kB\nDirty:   9000 kB")
+    condensed = condense_structurally(text, 200, "Which mapping is dirty?").text
+    before = condensed[: condensed.rindex("9000 kB")].split("\n")
+    assert [line for line in before if line.startswith("55")][-1].startswith("550037000")
+    assert " of 59]" in condensed

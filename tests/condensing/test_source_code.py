@@ -209,3 +209,9 @@ def test_hostile_lines_take_linear_time(line: str) -> None:
     source_code.read(GO * 60 + line + "\n" + GO * 60, Focus.parse("Push"), 500)
     source_code.detect(sample_of(GO * 60 + line + "\n" + GO * 60))
     assert time.process_time() - began < 2
+
+
+def test_import_times_are_no_source_code() -> None:
+    lines = ["import time: self [us] | cumulative | imported package"]
+    lines += [f"import time: {n:9} | {2 * n:10} | {'  ' * (n % 4)}package{n}" for n in range(200)]
+    assert kind_of("\n".join(lines)) != "code"

@@ -246,3 +246,15 @@ def test_a_drawn_line_is_not_marked_as_missing_text(name: str) -> None:
     drawn = [at for at, line in enumerate(lines, 1) if not any(map(str.isalnum, line))]
     lost = [at for first, last in condensed.account.lost for at in range(first, last + 1)]
     assert not set(drawn) & set(lost)
+
+
+def test_rows_of_a_listing_stand_below_the_name_of_their_folder() -> None:
+    folders = [
+        f"/srv/data{folder}:\ntotal 40\n"
+        + "\n".join(f"-rw-r--r-- 1 root root {folder * 40 + n} May 31 2024 part{n}.bin" for n in range(12))
+        for folder in range(20)
+    ]
+    text = "\n\n".join(folders).replace("part7.bin", "part7.broken", 13).replace("part7.broken", "part7.bin", 12)
+    shown = condense_structurally(text, 300, "Which part is broken?").text.split("\n")
+    row = next(at for at, line in enumerate(shown) if line.endswith("part7.broken"))
+    assert next(line for line in reversed(shown[:row]) if line.startswith("/srv")) == "/srv/data12:"

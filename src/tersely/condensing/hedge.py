@@ -193,8 +193,15 @@ def _without_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[
 def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
     """Insert the lines between the units of the reading, in source order.
 
-    A line that is one of the rows of an owner takes the place of that row, so that it is counted once.
+    A line that is one of the rows of an owner takes the place of that row, so that it is counted once; a line that is
+    itself an owner in the reading is not inserted a second time.
     """
+    known = _owners_among(reading, lines)
+    place = {at: new for new, at in enumerate(at for at in range(len(lines)) if at not in known)}
+    below = {place[at]: known[line.parent] for at, line in enumerate(lines) if at in place and line.parent in known}
+    lines = [line for at, line in enumerate(lines) if at in place]
+    for line in lines:
+        line.parent = place.get(line.parent) if line.parent is not None else None
     owners = _owners_of_rows(reading, {line.first for line in lines})
     for unit in reading.units:
         if unit.parent is not None and owners.get(unit.first) == unit.parent:
@@ -218,14 +225,29 @@ def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
     for unit in reading.units:
         unit.parent = own_at[unit.parent] if unit.parent is not None else None
     pieces: dict[int, int] = {}
-    for line, at in zip(lines, line_at, strict=True):
-        if line.first in owners:
+    for number, (line, at) in enumerate(zip(lines, line_at, strict=True)):
+        if number in below:
+            line.parent = own_at[below[number]]
+        elif line.first in owners:
             # Further pieces of the row belong to its first one.
             line.parent = pieces.get(line.first, own_at[owners[line.first]])
             pieces.setdefault(line.first, at)
         else:
             line.parent = line_at[line.parent] if line.parent is not None else None
     return replace(reading, units=units, hidden=None, totals=None)
+
+
+def _owners_among(reading: Reading, lines: list[Unit]) -> dict[int, int]:
+    """Return for the lines that the reading shows as owners, by their place, the index of that unit."""
+    indices = {unit.parent for unit in reading.units if unit.parent is not None}
+    by_line = {reading.units[at].first: at for at in indices if reading.units[at].first == reading.units[at].last}
+    known: dict[int, int] = {}
+    for place, line in enumerate(lines):
+        at = by_line.get(line.first)
+        if at is not None and reading.units[at].text.split() == line.text.split():
+            known[place] = at
+            reading.units[at].score = max(reading.units[at].score, line.score)
+    return known
 
 
 def _owners_of_rows(reading: Reading, numbers: set[int]) -> dict[int, int]:

@@ -85,6 +85,8 @@ class _Outline:
         self.tree = Tree()
         self.headed = not yaml and sum(1 for line in lines[:2_000] if line[:1] == "#" and _HEADING.match(line)) >= 3
         self.first_key, self.by_blank = (None, False) if yaml or self.headed else _stanzas(lines)
+        self.titled = self.first_key is not None and _has_titles(lines, self.first_key)
+        """Whether the line above the first key, without a key, names the record."""
         self.many = yaml and any(line.startswith("---") for line in lines[1:])
         records = self.many or self.first_key is not None or self.by_blank
         bulleted = sum(1 for line in lines[:400] if line.startswith(("- ", "* ", "• "))) > 2 and not any(
@@ -149,13 +151,22 @@ class _Outline:
                 self.fresh = False
                 return at
         split = self._split(content)
-        if self.first_key is not None and indent == 0 and split and split[0] == self.first_key and not self.fresh:
+        if self.first_key is not None and indent == 0 and not self.fresh and self._opens_record(split, number):
             self._new_record(number)
         self.fresh = False
         parent = self._parent(indent)
         if split is None:
             return self._plain(parent, content, number, at, indent)
         return self._entry(parent, split, content, indent, number)
+
+    def _opens_record(self, split: tuple[str, str] | None, number: int) -> bool:
+        """Whether a line is the first key of a record, or the title above it."""
+        key = split[0] if split is not None else ""
+        if not self.titled:
+            return key == self.first_key
+        if key == self.first_key:
+            return not _is_title(self.lines[number - 2])
+        return _is_title(self.lines[number - 1]) and _key_of(self.lines[number : number + 1]) == self.first_key
 
     def _opens_section(self, content: str, number: int) -> bool:
         """Add an INI section or a Markdown heading, if the line is one."""
@@ -318,6 +329,22 @@ class _Outline:
         for node in range(len(tree)):
             if tree.kind[node] == OBJECT and not owning[node]:
                 tree.kind[node] = LEAF
+
+
+def _key_of(lines: list[str]) -> str:
+    """Return the key of the first of some lines, if it is not indented."""
+    match = _OUTLINE_KEY.match(lines[0].rstrip()) if lines and lines[0][:1] != " " else None
+    return match.group(1) if match else ""
+
+
+def _is_title(line: str) -> bool:
+    return bool(line) and line[0] != " " and not _OUTLINE_KEY.match(line.rstrip())
+
+
+def _has_titles(lines: list[str], first_key: str) -> bool:
+    """Whether most records have a line without a key right above their first key, as in `/proc/self/smaps`."""
+    places = [at for at in range(min(len(lines), 4_000)) if _key_of(lines[at : at + 1]) == first_key]
+    return len(places) >= 3 and sum(1 for at in places if at and _is_title(lines[at - 1])) > 0.5 * len(places)
 
 
 def _stanzas(lines: list[str]) -> tuple[str | None, bool]:

@@ -107,7 +107,7 @@ _SLASH_SPANS = re.compile(
     re.M,
 )
 _STATEMENT = re.compile(
-    r"(?:return|if|for|while|else|elif|elsif|switch|case|try|catch|except|finally|import|from\s+[\w.]+\s+import|package"
+    r"(?:return|if|for|while|else|elif|elsif|switch|case|try|catch|except|finally|import(?!\s+\w+:\s)|from\s+[\w.]+\s+import|package"
     r"|#\s*(?:include|define|ifn?def|if|endif|pragma)|use|using|require(?:_\w+)?|export|const|let|var|throw|raise"
     r"|break;?|continue;?|pass|yield|await|do|end|fi|done|esac|then|extern|typedef|static|public|private|protected|final|local|defer|go"
     r"|unless|begin|rescue|ensure|assert|echo|foreach|match|loop|mut|fn|func|namespace"

@@ -94,16 +94,19 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     beside = Features(found, roles=_roles_beside(blocks)).scores(WEIGHTS["lines beside tables"], focus)
     leaders = _weigh_alike(blocks, focus, rows)
     offset = 0
+    titles = _Titles(units)
     for block in blocks:
         if block.table is None:
             for text, line in zip(block.texts, block.lines, strict=True):
-                units.append(Unit(text, line, line, beside[offset]))
+                units.append(Unit(text, line, line, beside[offset], titles.above(line)))
+                titles.look_at(line, text)
                 offset += 1
             continue
         table = block.table
         size = len(table.rows)
         scores = rows[offset : offset + size]
-        owner: int | None = None
+        title = owner = titles.above(table.header_line if table.header_text else table.lines[0])
+        titles.line = table.lines[-1]
         fields = _fields(table, focus) if budget >= FROM_BUDGET else {}
         alike = _equal_rows(table)
         totals = Totals(
@@ -129,6 +132,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     table.header_line,
                     table.header_line,
                     WEIGHTS["table"].roles["header"],
+                    title,
                     count=0,
                     rows=table.lines,
                 )
@@ -159,6 +163,27 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         offset += size
     alone = len(all_totals) == 1
     return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
+
+
+class _Titles:
+    """Lines such as `/usr/share/doc/git:` after a blank line, which name what follows up to the next blank line."""
+
+    def __init__(self, units: list[Unit]) -> None:
+        self.units = units
+        self.line = 0
+        """The last line that was looked at."""
+        self.title: int | None = None
+
+    def above(self, line: int) -> int | None:
+        """Return the unit of the title of a line, if nothing but other lines is between them."""
+        return self.title if line == self.line + 1 else None
+
+    def look_at(self, line: int, text: str) -> None:
+        """Take note of the last unit, a line beside the tables."""
+        if line != self.line + 1 or not self.line:
+            is_title = text.endswith(":") and not text[:1].isspace() and len(text) <= LONGEST_TOTALS
+            self.title = len(self.units) - 1 if is_title else None
+        self.line = line
 
 
 def _fold_rules(units: list[Unit], rules: list[int]) -> None:
