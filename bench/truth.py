@@ -28,6 +28,7 @@ from bench.generator.cases import all_shapes, draw
 from bench.long_texts import long_texts
 from tersely.condensing.account import Account, source_lines
 from tersely.condensing.budget import Condensed
+from tersely.condensing.hedge import OTHER_LINES
 from tersely.condensing.readers.preamble import TIME
 from tersely.condensing.readers.wrapped import IN_ONE_STRING
 from tersely.condensing.segments import parts_of
@@ -58,6 +59,7 @@ _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_CELL_END = re.compile(r"[ ,;|│]+")
 _CUT_BLOB = re.compile(r"([\w+/=-]{24})\[… ([\d,]+) characters\]")
 _PART = re.compile(r"^\[from part \d+ of \d+(?:: lines ([\d,]+)–([\d,]+))?\]$", re.M)
 _SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
@@ -204,6 +206,7 @@ def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
             yield "more shown than there are", f"[{part} of {whole}]"
     if condensed.kind in ("table", "csv"):
         yield from wrong_rows(condensed, lines)
+        yield from rows_as_headers(condensed, lines)
     if condensed.kind == "grep":
         yield from wrong_matches(condensed, lines)
     if condensed.kind in TREES or condensed.kind in ("table", "json_lines"):
@@ -247,6 +250,23 @@ def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, st
                 in_part += any(all(piece in row for piece in pieces) for row in rows)
         if not exact <= part <= exact + in_part:
             yield "rows counted otherwise than shown", f"{shown[at]} (shown: {exact + in_part})"
+
+
+def rows_as_headers(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`header [k of n]` has no word that recurs at its place in the rows below: such a line is a row itself."""
+    bare_lines = [" ".join(line.split()) for line in lines]
+    for line in condensed.text.split("\n"):
+        found = _SHARE_AT_END.search(line)
+        header = " ".join(line[: found.start()].split()) if found is not None else ""
+        if not header or header not in bare_lines or header.endswith(":"):
+            continue
+        at = bare_lines.index(header) + 1
+        rows = [_CELL_END.split(row) for row in bare_lines[at : at + 40] if row != header]
+        for place, word in enumerate(_CELL_END.split(header)):
+            recurs = sum(1 for row in rows if place < len(row) and row[place] == word)
+            if any(map(str.isalnum, word)) and len(rows) > 4 and recurs > 0.25 * len(rows):
+                yield "a row shown as a header", f"{line} ({word} recurs {recurs} times)"
+                break
 
 
 def wrong_matches(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -388,10 +408,11 @@ def unknown_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
 
 
 def repeated_lines(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
-    """A line is not shown more often than it occurs."""
+    """A line is not shown more often than it occurs; below "other lines" it may be once more, as an owner."""
     if condensed.kind in TREES or condensed.kind in GROUPED:
         return
-    shown = Counter(own for line in condensed.text.split("\n") if len(own := " ".join(line.split())) >= 8)
+    above = condensed.text.partition(OTHER_LINES)[0]
+    shown = Counter(own for line in above.split("\n") if len(own := " ".join(line.split())) >= 8)
     often = {own: times for own, times in shown.items() if times > 1 and "…" not in own and not _OWN_LINE.match(own)}
     if often:
         source = Counter(" ".join(line.split()) for line in lines)

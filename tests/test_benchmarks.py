@@ -42,7 +42,6 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "plots": (),
     "quality": (),
     "record": (),
-    "represented": (),
     "research": (),
     "scale": (),
     "summaries": (),

@@ -258,3 +258,10 @@ def test_rows_of_a_listing_stand_below_the_name_of_their_folder() -> None:
     shown = condense_structurally(text, 300, "Which part is broken?").text.split("\n")
     row = next(at for at, line in enumerate(shown) if line.endswith("part7.broken"))
     assert next(line for line in reversed(shown[:row]) if line.startswith("/srv")) == "/srv/data12:"
+
+
+@pytest.mark.parametrize("sign", [" ", " | "])
+def test_a_line_whose_words_recur_in_its_columns_is_no_header(sign: str) -> None:
+    names = [("copy", "link", "strip", "check"), ("alpha", "beta", "gamma", "delta", "eps"), ("arm", "mips", "riscv")]
+    text = "\n".join(sign.join((a, b, c, "ok")) for a in names[0] for b in names[1] for c in names[2])
+    assert " of " not in condense_structurally(text, 150).text.partition("[left out")[0]

@@ -38,7 +38,7 @@ belongs to; the generic reader hedges tables and outlines; trees, pages and logs
 _LEAST_SHARE_OF_BEST = 0.6
 _SHOWN_SHARE = 0.75
 _ALWAYS_CHOSEN = 99.0
-_HEADING = f"[{GAP} other lines as they stand]"
+OTHER_LINES = f"[{GAP} other lines as they stand]"
 """Opens with the mark of a gap: lines are missing above it unless all of them are shown."""
 _WORD = re.compile(r"\w+")
 
@@ -260,7 +260,7 @@ def _append_lines(reading: Reading, lines: list[Unit]) -> Reading:
     layout = reading.layout
     assert layout is not None
     count = len(reading.units)
-    heading = Unit(_HEADING, lines[0].first, lines[0].first - 1, -1.0, count=0)
+    heading = Unit(OTHER_LINES, lines[0].first, lines[0].first - 1, -1.0, count=0)
     for line in lines:
         line.parent = count if line.parent is None else line.parent + count + 1
     units = [*reading.units, heading, *lines]

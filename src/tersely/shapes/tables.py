@@ -18,6 +18,9 @@ _STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b")
 """A date or time, which rows have and headers do not."""
 
+RECURS = 0.2
+"""Share of the rows with the same word in a column that no header repeats; a header is repeated once a page."""
+
 
 @dataclass
 class Table:
@@ -193,7 +196,8 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
         end += 1
     if len(table.rows) < 2:
         return None
-    if not table.header and not any(number_of(cell) is not None for cell in table.rows[0]):
+    first, *others = table.rows
+    if not table.header and not any(number_of(cell) is not None for cell in first) and not _is_row_of(first, others):
         table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
     return table, end
 
@@ -267,6 +271,15 @@ def _is_above(cells: list[str], rows: list[list[str]]) -> bool:
     return not any(cell == other for row in rows for cell, other in zip(cells, row, strict=False) if cell)
 
 
+def _is_row_of(cells: list[str], rows: list[list[str]]) -> bool:
+    """Whether a line is a row of these, not their header: one of its words recurs in its column."""
+    often = max(3.0, RECURS * len(rows))
+    return any(
+        any(sign.isalnum() for sign in cell) and sum(1 for row in rows if at < len(row) and row[at] == cell) >= often
+        for at, cell in enumerate(cells)
+    )
+
+
 Split = Callable[[str], list[str] | None]
 
 
@@ -302,7 +315,9 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     if len(starts) >= 3:
         trials.append(_by_blanks(len(starts)))
     for trial in trials:
-        if sum(1 for row in body if trial(row) is not None) >= 0.75 * len(body) and trial(header) is not None:
+        rows = [cells for row in body if (cells := trial(row)) is not None]
+        cells = trial(header)
+        if len(rows) >= 0.75 * len(body) and cells is not None and not _is_row_of(cells, rows):
             return trial
     return None
 
