@@ -223,3 +223,53 @@ def test_an_ordinary_record_is_a_pattern_and_others_are_not_named_in_crumbs(form
     ordinary = next(pod for pod in named if str(pod["metadata"]["name"]) not in UNUSUAL_PODS)  # type: ignore[index]
     assert len(named) <= 11
     assert [value for value in flat(ordinary).values() if value not in shown] == []
+
+
+def ordinary_pods(count: int = 200) -> list[Record]:
+    """Pods that differ in nothing but their names, identifiers, places and images."""
+    draw = Random(5)
+    made: list[Record] = []
+    for _ in range(count):
+        app = draw.choice(["web", "cart", "pay", "mail"])
+        name = f"{app}-{draw.randrange(16**10):010x}"
+        made.append(
+            {
+                "kind": "Pod",
+                "metadata": {"name": name, "uid": f"{draw.randrange(16**32):032x}"},
+                "spec": {"nodeName": f"node-{draw.randrange(12)}", "containers": [{"name": app, "cpu": "500m"}]},
+                "status": {"phase": "Running", "podIP": f"10.1.{draw.randrange(250)}.{draw.randrange(250)}"},
+            }
+        )
+    return made
+
+
+def test_the_field_of_a_named_value_is_counted_even_if_it_has_many_values() -> None:
+    """Before, twelve nodes were too many for counts, and nothing said whether the shown pods were all on this one."""
+    pods = ordinary_pods()
+    shown = condense_structurally(json.dumps(pods), 1_000, "Which pods run on node-3?").text
+    on_node = [pod for pod in pods if pod["spec"]["nodeName"] == "node-3"]  # type: ignore[index]
+    assert f"node-3 ×{len(on_node)}," in shown
+    assert [pod for pod in on_node if str(pod["metadata"]["name"]) not in shown] == []  # type: ignore[index]
+
+
+def test_items_of_lists_with_one_item_each_are_counted_together() -> None:
+    """Before, the containers of each name were counted apart, in ten lines."""
+    shown = condense_structurally(json.dumps(ordinary_pods()), 1_000).text
+    assert "[all 200 records.spec.containers: cpu: 500m]" in shown or "[all 200 spec.containers: cpu: 500m]" in shown
+
+
+def test_ordinary_records_after_two_examples_are_named_and_counted() -> None:
+    """Before, ten ordinary records filled the budget with values of their own."""
+    pods = ordinary_pods()
+    shown = condense_structurally(json.dumps(pods), 2_000).text
+    assert sum(str(pod["metadata"]["name"]) in shown for pod in pods) >= 40  # type: ignore[index]
+    assert sum(str(pod["status"]["podIP"]) in shown for pod in pods) <= 3  # type: ignore[index]
+
+
+def test_a_word_of_severity_that_many_records_have_is_shown_twice_and_counted() -> None:
+    """Before, each job in the queue `slow` took part of the room, a third of all."""
+    made, unusual = jobs(3, 300)
+    shown = condense_structurally(json.dumps(made), 1_000, "How many jobs failed?").text
+    lines = [line for line in shown.split("\n") if line.startswith("- job:") and "queue: slow" in line]
+    assert len([line for line in lines if not any(name in line for name in unusual)]) <= 6
+    assert re.search(r"queue: .*slow ×\d+", shown)

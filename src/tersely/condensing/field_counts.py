@@ -199,17 +199,19 @@ def count_values(
     if total + absent + nested < FEWEST or not values:
         return None
     counts = counts_of(values)
-    if sum(times for _, times in counts.most_common(MOST_LISTED)) < LEAST_COVERED * total:
+    named = [value for value in first if value in counts]
+    if not named and sum(times for _, times in counts.most_common(MOST_LISTED)) < LEAST_COVERED * total:
         numbers = numbers_of(values)
         if numbers is not None:
             return _range(values, numbers, absent, nested)
     if len(counts) > max(2, LARGEST_VARIETY * total) or any(len(value) > LONGEST_VALUE for value in counts):
         return None
     ranked = sorted(counts, key=lambda value: (value not in first, -counts[value], value))
-    listed = ranked[: MOST_LISTED if len(ranked) > MOST_LISTED + 1 else MOST_LISTED + 1]
+    # All of few values are listed, so that it is known that there are no others.
+    listed = ranked[: MOST_LISTED if len(ranked) > MOST_STATES else MOST_STATES]
     parts = [f"{spelled(value)} ×{counts[value]}" for value in listed]
     rest = ranked[len(listed) :]
-    if sum(counts[value] for value in rest) > (1 - LEAST_COVERED) * total:
+    if not named and sum(counts[value] for value in rest) > (1 - LEAST_COVERED) * total:
         return None
     if rest:
         parts.append(f"{len(rest)} other values ×{sum(counts[value] for value in rest)}")

@@ -20,6 +20,16 @@ from itertools import pairwise
 from tersely.condensing.account import ValuePlaces, bare, runs_of
 from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, spelled, telling
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
+from tersely.condensing.ordinary import (
+    COMMON_SHARE,
+    FURTHER,
+    PATTERN,
+    USUAL_SHARE,
+    Examples,
+    limit_of,
+    worth_of,
+    worth_of_count,
+)
 from tersely.condensing.records import (
     MOST_MISSING,
     asks_for_absence,
@@ -65,16 +75,16 @@ RARE_FIELD = 0.9
 then its fields count as much as the best. The field must match the question at least so well, compared with others.
 """
 MOST_COUNTED = 5
-"""Fields whose values are counted over all records."""
-PATTERN = 0.45
-"""Score of the values that all records of a list share."""
+"""Fields whose values are counted over all records because they matter to the question, …"""
+MOST_FURTHER = 14
+"""… and so many in all if there is room."""
 REPEATED = 0.85
 """What a value that occurred before under the same path is worth, as a share of a new one."""
-USUAL_SHARE = 0.8
-"""A counted value that at least this share of the records has is represented by its count."""
 LONGEST_PATTERN = 240
-ORDINARY = 0.3
-"""A value that scores at most so much more than half of the values of its field is an ordinary one."""
+MOST_PATTERNS = 3
+"""Lines of what all records share, each at most so many characters long."""
+LEAST_ROLES = 1.5
+"""Items that lists must have on average for their items to have roles."""
 TELLS_APART = 0.9
 """Share of the records that must differ in the fields that name them, or names are looked for one level deeper."""
 LARGEST_RECORD = 400
@@ -478,7 +488,9 @@ def _name_roles(tree: Tree, children: list[list[int] | None]) -> None:
         total = sum(len(children[node] or ()) for node in nodes)
         kinds = {role for _, role in roles.values()}
         # Each role at most once per list, and in many lists; otherwise it is the name of a thing.
-        if len(roles) == total and len(set(roles.values())) == total and len(kinds) <= total / 4:
+        # With one item per list there is nothing to tell apart.
+        several = total >= LEAST_ROLES * len(nodes)
+        if several and len(roles) == total and len(set(roles.values())) == total and len(kinds) <= total / 4:
             for child, (_, role) in roles.items():
                 tree.named.setdefault(child, role)
 
@@ -1071,6 +1083,17 @@ def write_counts(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
     return lines + [f"[all {group}: {', '.join(parts)}]" for group, parts in constant.items() if parts], []
 
 
+def _chosen(counts: list[tuple[float, int, Counted]]) -> list[tuple[float, int, Counted]]:
+    """Return the counts that matter, and further ones to fill the budget with, each with its score."""
+    matter = [each for each in counts if each[0] > 0]
+    others = [*matter[MOST_COUNTED:], *counts[len(matter) :]]
+    further = [
+        (worth_of_count(0.0, place), at, counted)
+        for place, (_, at, counted) in enumerate(others[: MOST_FURTHER - min(MOST_COUNTED, len(matter))])
+    ]
+    return matter[:MOST_COUNTED] + further
+
+
 class _FieldCounts:
     """Units that say what all records of a list have in a field, for the fields that matter to the question."""
 
@@ -1101,9 +1124,9 @@ class _FieldCounts:
                 continue
             fields.append(FieldValues(label, values, absent, match, self._named_values(nodes), nested))
             places.append((path, owner))
-        chosen = telling(fields, worth.focus)[:MOST_COUNTED]
+        chosen = _chosen(telling(fields, worth.focus, every=True))
         units = [self._unit(score, *places[at], counted) for score, at, counted in chosen]
-        units += [self._pattern(owner, paths) for owner, paths in constant.items()]
+        units += [unit for owner, paths in constant.items() for unit in self._patterns(owner, paths)]
         self._fold_owners(units)
         return units
 
@@ -1166,19 +1189,24 @@ class _FieldCounts:
         leaves = [node for node in nodes if tree.value[node] in counted.listed]
         return Unit(text, line, line, score, count=0), leaves
 
-    def _pattern(self, owner: int, paths: list[int]) -> tuple[Unit, list[int]]:
+    def _patterns(self, owner: int, paths: list[int]) -> list[tuple[Unit, list[int]]]:
         """Return what all records have in common, which is not worth showing again with each of them."""
         tree, columns = self.tree, self.worth.columns
-        parts: list[str] = []
-        leaves: list[int] = []
+        groups: list[list[tuple[str, int]]] = []
         for path in paths:
             part = f"{self._label(path, owner)}: {spelled(tree.value[columns[path][0]])}"
-            if sum(map(len, parts)) + len(part) <= LONGEST_PATTERN:
-                parts.append(part)
-                leaves += columns[path]
-        line = tree.line[leaves[0]] if leaves else 1
-        text = f"[all {self._group(owner)}: {', '.join(parts)}]"
-        return Unit(text, line, line, PATTERN if parts else -1.0, count=0), leaves
+            if len(part) > LONGEST_PATTERN:
+                continue
+            if not groups or sum(len(text) for text, _ in groups[-1]) + len(part) > LONGEST_PATTERN:
+                groups.append([])
+            groups[-1].append((part, path))
+        units: list[tuple[Unit, list[int]]] = []
+        for at, group in enumerate(groups[:MOST_PATTERNS]):
+            leaves = [leaf for _, path in group for leaf in columns[path]]
+            line = tree.line[leaves[0]]
+            text = f"[all {self._group(owner)}: {', '.join(part for part, _ in group)}]"
+            units.append((Unit(text, line, line, FURTHER if at else PATTERN, count=0), leaves))
+        return units
 
     def _fold_owners(self, units: list[tuple[Unit, list[int]]]) -> None:
         """Let the units represent the lines of their leaves, and of objects in records of which all is counted."""
@@ -1222,26 +1250,33 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
         inside = [node for node in nodes if owners[node] >= 0]
         if len({owners[node] for node in inside}) < FEWEST:
             continue  # Lines of one text, or items of few lists: no field that many records have.
-        limit = sorted(scores[node] for node in inside)[len(inside) // 2] + ORDINARY
-        usual, times = Counter(tree.value[node] for node in inside).most_common(1)[0]
+        limit = limit_of([scores[node] for node in inside])
+        times = Counter(tree.value[node] for node in inside)
+        usual, most = times.most_common(1)[0]
         # The first record with the usual value scores a little more than those that repeat it, and is as ordinary.
-        first = limit / REPEATED if times >= USUAL_SHARE * len(inside) else limit
+        first = limit / REPEATED if most >= USUAL_SHARE * len(inside) else limit
+        examples = Examples()
         for node in inside:
-            if scores[node] <= (first if tree.value[node] == usual else limit) and node not in worth.winning:
-                ordinary.append(node)
-            else:
+            value = tree.value[node]
+            stands_out = scores[node] > (first if value == usual else limit)
+            if stands_out and times[value] >= COMMON_SHARE * len(inside) and not worth.found.relevance[node]:
+                stands_out = examples.takes(value)
+            if stands_out or node in worth.winning:
                 standing.add(owners[node])
+            else:
+                ordinary.append(node)
     places: dict[int, int] = {}
     seen: Counter[int] = Counter()
     for node in range(len(tree)):
         if owners[node] == node and node not in standing:
             places[node] = seen[shape.paths[node]]
             seen[shape.paths[node]] += 1
+    names = {leaf for leaves in shape.identity.values() for leaf in leaves}
     found: dict[int, int] = {}
     for node in ordinary:
         place = found[node] = places.get(owners[node], -1)
         if place >= 0:  # The values beside one that stands out belong to it.
-            scores[node] = min(scores[node], PATTERN) / (1 + place)
+            scores[node] = worth_of(scores[node], place, name=node in names)
     return found
 
 
@@ -1258,7 +1293,8 @@ def _represented(
         times = Counter((shape.paths[leaf], tree.value[leaf]) for leaf in leaves)
         for leaf in leaves:
             path = shape.paths[leaf]
-            if ordinary.get(leaf, 0) > 0 and times[path, tree.value[leaf]] >= USUAL_SHARE * sizes[path]:
+            often, place = times[path, tree.value[leaf]], ordinary.get(leaf, -1)
+            if (place > 0 and often >= USUAL_SHARE * sizes[path]) or (place < 0 and often == sizes[path]):
                 represented[leaf] = unit
     return represented
 
@@ -1275,6 +1311,9 @@ class _TreeReading:
         counts = self.fields.units()
         ordinary = _lower_ordinary(tree, shape, worth, scores)
         self.represented = _represented(tree, shape, counts, ordinary)
+        for leaf, unit in self.represented.items():
+            # What all records share is said once for all that answer the question.
+            unit.score = max(unit.score, scores[leaf])
         self.counts = [unit for unit, _ in counts]
         """Units that say what all records have in a field."""
         self.counted = [leaves for _, leaves in counts]
