@@ -176,6 +176,7 @@ bench: .venv-bench/.ready ## What we claim, beside the peers, in one run
 bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick and on invented cases, beside the peers
 	@$(BENCH)/python -m bench.condense
 	@$(BENCH)/python -m bench.truth
+	@$(BENCH)/python -m bench.conclusions
 	@$(BENCH)/python -m bench.linearity
 
 .PHONY: figures

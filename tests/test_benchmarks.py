@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "busy": (),
     "chunks": (),
     "commands": (),
+    "conclusions": (),
     "condense": ("--engine", "tersely"),
     "dashboard": (),
     "files": ("--engine", "tersely"),
