@@ -108,11 +108,12 @@ def _asked(focus: Focus, unusual: bool | None = None) -> tuple[str, str, str, st
 
 
 def features_of(texts: Sequence[str], shapes: Sequence[Hashable], focus: Focus) -> Features:
+    """Return what is known about lines; without their shapes, all but how rare each is."""
     found = scan(texts, focus)
     return Features(
         found,
         nearness(found),
-        rarity(shapes),
+        rarity(shapes) if shapes else (),
         [1.0 if focus.within(text) else 0.0 for text in texts] if focus.since or focus.until else [],
         position(len(texts)),
         pinned(texts, found.severity),

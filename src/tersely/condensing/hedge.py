@@ -114,11 +114,19 @@ def _missing_lines(reading: Reading, text: str, focus: Focus, budget: int, token
         if unit.count == 1 and unit.score >= 0 and unit.last - unit.first <= 3:
             shown.update(range(unit.first, unit.last + 1))
     shown_words = _words_of(packed.text)
-    second = generic.read(text, focus, budget)
+    scanned = generic.scanned(text, focus)
+
+    def is_shown(line: str, number: int) -> bool:
+        return number in shown or _is_shown(line, shown_words)
+
+    best = scanned.could_reach(_LEAST_SHARE_OF_BEST, focus)
+    if all(is_shown(scanned.texts[at], scanned.numbers[at]) for at in best):
+        return []  # Most texts of one kind; comparing all lines takes longer than all else here.
+    second = generic.read_scanned(scanned, focus, budget)
     least = _LEAST_SHARE_OF_BEST * max((unit.score for unit in second.units), default=0.0)
     missing = False
     for unit in second.units:
-        if unit.score < least or unit.first in shown or _is_shown(unit.text, shown_words):
+        if unit.score < least or is_shown(unit.text, unit.first):
             unit.score = -1.0
         else:
             missing = True

@@ -12,10 +12,11 @@ severe, rare or evenly spread over the text become units.
 
 import heapq
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 
-from tersely.condensing.features import Features, features_of
+from tersely.condensing.features import Features, features_of, rarity
 from tersely.condensing.field_counts import counts_in_words, fields_of_columns
 from tersely.condensing.focus import Focus
 from tersely.condensing.records import Column, columns_of_lines, labelled_columns, weigh_columns
@@ -53,12 +54,47 @@ def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
     return read(text, focus, budget) if len(columns) >= 2 else None
 
 
+@dataclass
+class ScannedLines:
+    """Lines with those of their features that are known without comparing all lines."""
+
+    texts: list[str]
+    numbers: list[int]
+    features: Features
+
+    def could_reach(self, share: float, focus: Focus) -> Iterator[int]:
+        """Yield the lines whose score may reach that share of the best one, whatever comparing all lines adds."""
+        if _compares(focus):
+            yield from range(len(self.texts))
+            return
+        scores = self.features.scores(WEIGHTS["text"], focus)
+        least = share * max(scores, default=0.0) - max(WEIGHTS["text"].rarity, WEIGHTS["text"].rarity_asked) - 1e-9
+        yield from (at for at, score in enumerate(scores) if score >= least)
+
+
+def scanned(text: str, focus: Focus) -> ScannedLines:
+    texts, numbers = lines_of(text)
+    return ScannedLines(texts, numbers, features_of(texts, (), focus))
+
+
 def read(
     text: str, focus: Focus, budget: int, *, columns: list[Column] | None = None, weights: Weights | None = None
 ) -> Reading:
-    texts, numbers = lines_of(text)
+    return read_scanned(scanned(text, focus), focus, budget, columns=columns, weights=weights)
+
+
+def read_scanned(
+    lines: ScannedLines,
+    focus: Focus,
+    budget: int,
+    *,
+    columns: list[Column] | None = None,
+    weights: Weights | None = None,
+) -> Reading:
+    texts, numbers, features = lines.texts, lines.numbers, lines.features
     patterns = patterns_of(texts)
-    features, leaders = line_features(texts, patterns, focus, columns)
+    features.rarity = rarity(patterns)
+    leaders = add_standing(features, texts, focus, columns)
     scores = features.scores(weights or WEIGHTS["text"], focus)
     owners = owners_of(texts, numbers)
     candidates = list(range(len(texts)))
@@ -96,14 +132,23 @@ def line_features(
 ) -> tuple[Features, set[int]]:
     """Return the features of the lines, and those lines that are answers by their rank in a column."""
     features = features_of(texts, patterns, focus)
+    return features, add_standing(features, texts, focus, columns)
+
+
+def _compares(focus: Focus) -> bool:
+    """Whether the answer may be a line whose value differs from those of the others."""
+    return bool(focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus)
+
+
+def add_standing(features: Features, texts: list[str], focus: Focus, columns: list[Column] | None = None) -> set[int]:
+    """Add how lines stand out in columns of values; return those that are answers by their rank in one."""
     leaders: set[int] = set()
-    compared = focus.superlative or focus.unusual or focus.comparisons or focus.negated or not focus
-    if columns is None and len(texts) <= MOST_FOR_COLUMNS and compared:
+    if columns is None and len(texts) <= MOST_FOR_COLUMNS and _compares(focus):
         columns = columns_of_lines(texts, focus)
     if columns:
         features.standing = [0.0] * len(texts)
         weigh_columns(features.standing, columns, focus, leaders)
-    return features, leaders
+    return leaders
 
 
 def shapes_of(texts: list[str]) -> list[str]:
