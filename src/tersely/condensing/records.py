@@ -423,16 +423,21 @@ _SEVERAL = 3
 _MEASURED = (
     (
         _TIMES,
-        re.compile(r"(?<![\w.:])(\d+(?:\.\d+)?)\s?(ns|[uµ]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![\w/])"),
+        re.compile(
+            r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)\s?(ns|[uµ]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![\w/])"
+        ),
         {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0},
     ),
     (
         _SIZES,
-        re.compile(r"(?<![\w.:])(\d+(?:\.\d+)?)\s?([kKMGT]i?B|[Bb]ytes|B)(?![\w/])"),
+        re.compile(r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)\s?([kKMGT]i?B|[Bb]ytes|B)(?![\w/])"),
         {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1.0, "b": 1.0},
     ),
 )
-"""Measures that a superlative may name, how their amounts are written, and what the units are worth."""
+"""Measures that a superlative may name, how their amounts are written, and what the units are worth.
+
+The patterns begin with the digit, so that the search goes from digit to digit.
+"""
 
 
 def columns_of_lines(texts: Sequence[str], focus: Focus | None = None) -> list[Column]:

@@ -232,9 +232,10 @@ def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
             if not each.rule:
                 continue
             end = each.message
-            for own, name in zip(_NAMES.finditer(each.text, each.message), names, strict=False):
-                if own[0] != name:
-                    end = own.end()
+            if messages[index] != messages[members[0]]:
+                for own, name in zip(_NAMES.finditer(each.text, end), names, strict=False):
+                    if own[0] != name:
+                        end = own.end()
             start = each.text[:end].rstrip()
             if len(each.text) - len(start) <= SHORTEST_CUT:
                 continue

@@ -94,6 +94,7 @@ _IDENTIFIED = re.compile(rf"(?:\w+ )?{_HASH.pattern}|\[?[A-Z]{{1,8}}-?\d{{2,6}}\
 _MAY_BE_HASH = re.compile(r"[0-9a-f][0-9a-f]{31}")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
+_IS_CODE = "‹code›"
 _QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
 _PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+-]+[/\\])+[\w.@+-]*|[\w@+-]+\.[a-z]{1,5}(?=[\s:]|\(\d|$)")
 _NAME = re.compile(f"(?P<hash>{_HASH.pattern})|(?P<quoted>{_QUOTED.pattern})|(?P<path>{_PATH.pattern})")
@@ -150,8 +151,13 @@ class Opening:
             and (not self.indent or line[: self.indent].isspace())
             and not line[self.indent].isspace()
             and (not self.first_word or line.startswith(self.first_word, self.indent))
-            and _keys(line[self.indent : self.indent + 200])[self.words - 1] == self.key
+            and self._begins(line[self.indent : self.indent + 200])
         )
+
+    def _begins(self, content: str) -> bool:
+        if self.key == _IS_CODE:
+            return _CODE.match(content) is not None
+        return _keys(content)[self.words - 1] == self.key
 
 
 @dataclass(slots=True)
@@ -317,7 +323,7 @@ def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening:
     alike = max(seconds.values(), default=0) / max(1, seconds.total())
     proof = max(apart, below) / many
     if alike < 0.3 or (
-        proof < 0.8 and not (alike >= 0.8 and (proof >= 0.5 or (opening.key in ("‹hash›", "‹code›") and not indent)))
+        proof < 0.8 and not (alike >= 0.8 and (proof >= 0.5 or (opening.key in ("‹hash›", _IS_CODE) and not indent)))
     ):
         return 0.0
     # A beginning that most of the separated blocks share opens them, even if a smaller pattern recurs more often.
@@ -328,7 +334,7 @@ def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening:
 def _keys(content: str) -> tuple[str, str]:
     """Return the first word of a line and the first two, with names and values replaced by what they are."""
     if _CODE.match(content):
-        return "‹code›", "‹code›"
+        return _IS_CODE, _IS_CODE
     first, rest = _word(content)
     if not rest:
         return first, first
@@ -588,8 +594,9 @@ def _divide(openings: list[str]) -> bool:
 
 
 def _without_values(line: str) -> str:
-    for pattern in (_QUOTED, _HASH, _VALUE):
-        line = pattern.sub("…", line[:200])
+    line = _QUOTED.sub("…", line[:200])
+    if _NUMBER.search(line):  # Each hash and value has a digit.
+        line = _VALUE.sub("…", _HASH.sub("…", line))
     return line.strip()
 
 
