@@ -209,3 +209,11 @@ def test_a_line_above_the_first_key_names_its_own_record() -> None:
     before = condensed[: condensed.rindex("9000 kB")].split("\n")
     assert [line for line in before if line.startswith("55")][-1].startswith("550037000")
     assert " of 59]" in condensed
+
+
+@pytest.mark.parametrize("value", ['["no-new-privileges:true"]', '["a:1", "b:2"]', '{"cpu": "2", "memory": "3Gi"}'])
+def test_values_on_the_line_of_their_key_are_shown_once(value: str) -> None:
+    services = "\n".join(f"  web{n}:\n    image: web:{n}\n    tmpfs: /tmp\n    restart: always" for n in range(30))
+    text = f"services:\n  cart:\n    image: cart:7\n    options: {value}\n    restart: always\n{services}\n"
+    shown = condense_structurally(text, 200, "Which options has cart?").text
+    assert [line.strip() for line in shown.split("\n")].count(f"options: {value}") == 1

@@ -1615,6 +1615,9 @@ class _Layout:
         text = self.changed_text.get(node) or self._as_written(node, self.reading.leaf_text(node))
         if self.start.strip() == "-":
             text = text.removeprefix("- ")
+        elif self._is_written(node, text):
+            self.start = ""
+            return
         self.written += len(text) + 2
         if node in self.naming:
             self.named_at[self.naming[node]] = self.written
@@ -1634,6 +1637,11 @@ class _Layout:
         if len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source):
             return source
         return _beginning(source, text)
+
+    def _is_written(self, node: int, text: str) -> bool:
+        """Whether the line just written is the one of this node: its key and all of its values share a line."""
+        shown = self.lines[-1].strip() if self.lines else ""
+        return self.tree.line[node] == self.last_line and shown == text.strip()
 
     def _opens_item(self, node: int) -> bool:
         """Whether a node is on the same line of the source as the sign of the item that was just written: `- main:`."""
@@ -1758,6 +1766,8 @@ class _Layout:
             for child, value in zip(children, values, strict=True):
                 self._mark_gap(self.tree.line[child], depth + 1)
                 written = self._as_written(child, value)
+                if self._is_written(child, written):
+                    continue
                 self.lines.append(" " * (depth + 1) + (written if written != value else "- " + value))
                 self.last_line = self.tree.line[child]
             return
