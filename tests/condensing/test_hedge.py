@@ -1,8 +1,11 @@
 """Where a kind is only likely, the generic reader's best lines stay too."""
 
+import pytest
+
 from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import raise_best_lines, with_hedge
+from tersely.condensing.readers import generic
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, Unit, pack
 from tersely.text.tokens import O200K
@@ -91,3 +94,23 @@ def test_the_name_of_a_table_is_shown_once_although_two_readers_choose_lines_bel
         shown = condense_structurally("\n".join(folders), 500, f"What is in data{wanted} and extra{wanted}?").text
         titles = [line for line in shown.split("\n") if line.startswith("/srv")]
         assert len(titles) == len(set(titles))
+
+
+def test_lines_are_not_compared_if_all_that_could_be_added_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> Reading:
+        raise AssertionError("There is nothing to add, so no line needs to be compared with the others.")
+
+    monkeypatch.setattr(generic, "read_scanned", refuse)
+    near = range(199, 206)  # The answer and the lines around it.
+    units = [Unit(line, at, at, 3.0 if at in near else 0.1) for at, line in enumerate(TEXT.split("\n"), 1)]
+    reading = Reading("table", units)
+    assert with_hedge(reading, TEXT, QUESTION, 400, O200K) is reading
+
+
+def test_no_line_that_scores_enough_is_passed_over() -> None:
+    for question in ("What is the flow of pump-777?", "warden 3", "Which pump has the highest flow?", "Any errors?"):
+        focus = Focus.parse(question)
+        possible = set(generic.scanned(TEXT, focus).could_reach(0.6, focus))
+        units = generic.read(TEXT, focus, 10_000).units
+        least = 0.6 * max(unit.score for unit in units)
+        assert {unit.first - 1 for unit in units if unit.score >= least} <= possible

@@ -68,7 +68,7 @@ class ScannedLines:
             yield from range(len(self.texts))
             return
         scores = self.features.scores(WEIGHTS["text"], focus)
-        least = share * max(scores, default=0.0) - max(WEIGHTS["text"].rarity, WEIGHTS["text"].rarity_asked) - 1e-9
+        least = share * max(scores, default=0.0) - WEIGHTS["text"].rarity - 1e-9
         yield from (at for at, score in enumerate(scores) if score >= least)
 
 
