@@ -182,3 +182,21 @@ def test_the_end_of_a_document_that_breaks_off_in_a_string_is_found_in_one_pass(
     text = '{"a": [1], "log": "' + 'said \\"ready\\" ' * 1_000_000
     assert json_tree.end_of(text) == len(text)
     assert json_tree.end_of('{"a": "b"}\nplain "text') == len('{"a": "b"}')
+
+
+def test_a_record_that_stands_out_is_whole_before_ordinary_examples_are() -> None:
+    buckets = [
+        {
+            "name": f"bucket-{number:03}",
+            "created": f"2025-{1 + number % 12:02}-{1 + number % 28:02}T08:00:00Z",
+            "region": ("us-east", "eu-west", "eu-north")[number % 3],
+            "access": {"blocks": number != 77, "restricts": number != 77},
+            "size": 1_000_003 * (number + 7),
+            "tags": {"team": ("web", "ops", "data")[number % 3], "cost": 100 + 7 * number},
+        }
+        for number in range(120)
+    ]
+    text = condense_structurally(json.dumps({"buckets": buckets}, indent=1), 300, "Which bucket is open?").text
+    record = text[text.index("bucket-077") :].split("\n - ")[0]
+    for value in ("2025-06-22T08:00:00Z", "eu-north", "84000252", "data", "639"):
+        assert value in record, value

@@ -1,8 +1,8 @@
 """Ordinary records: one or two are shown as examples, and counts of their values speak for the others.
 
 An ordinary record is one of many alike in which nothing stands out: no value scores more than
-half of the values of its field, but for a margin. What is left of the budget beside what answers
-the question and what stands out goes, in this order, to
+half of the values of its field, but for a margin. The records that stand out most are shown whole.
+What is left of the budget beside them and what answers the question goes, in this order, to
 
 1. counts of the fields that matter, and one example;
 2. counts of further fields, and another example;

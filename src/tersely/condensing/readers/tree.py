@@ -22,6 +22,7 @@ from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldVa
 from tersely.condensing.focus import Focus, Found, scan, stem, subwords
 from tersely.condensing.ordinary import (
     COMMON_SHARE,
+    EXAMPLES,
     FURTHER,
     PATTERN,
     USUAL_SHARE,
@@ -1245,7 +1246,8 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
         elif shape.record[node] and tree.kind[node] != LEAF and records[shape.paths[node]] >= FEWEST:
             owners[node] = node
     ordinary: list[int] = []
-    standing: set[int] = set()
+    standing: dict[int, float] = {}
+    """Records that stand out, each with the score of its best value."""
     for nodes in worth.columns.values():
         inside = [node for node in nodes if owners[node] >= 0]
         if len({owners[node] for node in inside}) < FEWEST:
@@ -1262,7 +1264,8 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
             if stands_out and times[value] >= COMMON_SHARE * len(inside) and not worth.found.relevance[node]:
                 stands_out = examples.takes(value)
             if stands_out or node in worth.winning:
-                standing.add(owners[node])
+                owner = owners[node]
+                standing[owner] = max(standing.get(owner, 0.0), scores[node])
             else:
                 ordinary.append(node)
     places: dict[int, int] = {}
@@ -1272,11 +1275,14 @@ def _lower_ordinary(tree: Tree, shape: _Shape, worth: _Scorer, scores: list[floa
             places[node] = seen[shape.paths[node]]
             seen[shape.paths[node]] += 1
     names = {leaf for leaves in shape.identity.values() for leaf in leaves}
+    best = set(sorted(standing, key=lambda owner: -standing[owner])[:EXAMPLES])
     found: dict[int, int] = {}
     for node in ordinary:
         place = found[node] = places.get(owners[node], -1)
-        if place >= 0:  # The values beside one that stands out belong to it.
+        if place >= 0:
             scores[node] = worth_of(scores[node], place, name=node in names)
+        elif owners[node] in best:  # The values beside one that stands out belong to it.
+            scores[node] = max(scores[node], PATTERN)
     return found
 
 
