@@ -59,6 +59,8 @@ async def shown(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 async def unfold(page: Page) -> None:
+    # What is out of view has an estimated height until it is drawn: targets would move while they are measured.
+    await page.locator(".group").evaluate_all("all => all.forEach(one => one.style.contentVisibility = 'visible')")
     await page.locator("main details:not(.menu)").evaluate_all("all => all.forEach(one => one.open = true)")
     for box in await page.get_by_label("Choose the servers").all():
         await box.check()
