@@ -1,5 +1,9 @@
 """Rows are chosen by question, by what is odd among their column, and by extremes."""
 
+import sys
+from types import FrameType
+from typing import Any
+
 import pytest
 
 from tersely.condensing.focus import Focus
@@ -265,3 +269,28 @@ def test_a_line_whose_words_recur_in_its_columns_is_no_header(sign: str) -> None
     names = [("copy", "link", "strip", "check"), ("alpha", "beta", "gamma", "delta", "eps"), ("arm", "mips", "riscv")]
     text = "\n".join(sign.join((a, b, c, "ok")) for a in names[0] for b in names[1] for c in names[2])
     assert " of " not in condense_structurally(text, 150).text.partition("[left out")[0]
+
+
+def test_many_drawn_lines_are_passed_in_one_step_each() -> None:
+    rows = "".join(f"| host{at} | {at * 37 % 900} |\n" for at in range(60))
+
+    def steps(rules: int) -> int:
+        text = f"| name | size |\n|------|------|\n{rows}" + "+------+------+\n" * rules + rows
+        taken = 0
+
+        def step(frame: FrameType, event: str, argument: Any) -> Any:
+            nonlocal taken
+            taken += 1
+            return step
+
+        before = sys.gettrace()
+        sys.settrace(step)
+        try:
+            assert read(text, Focus.parse(""), 300) is not None
+        finally:
+            sys.settrace(before)
+        return taken
+
+    steps(10)
+    few, many = steps(1_000), steps(4_000)
+    assert many < 5.3 * few, f"{few:,} steps, {many:,} for four times as many lines"

@@ -191,16 +191,10 @@ def _fold_rules(units: list[Unit], rules: list[int]) -> None:
     if not rules:
         return
     by_line = {unit.first: unit for unit in units if unit.first <= unit.last}
-    drawn = set(rules)
-    for rule in rules:
-        above, below = rule - 1, rule + 1
-        while above in drawn:
-            above -= 1
-        while below in drawn:
-            below += 1
-        unit = by_line.get(above) or by_line.get(below)
+    for first, last in runs_of((rule, rule) for rule in rules):
+        unit = by_line.get(first - 1) or by_line.get(last + 1)
         if unit is not None and not callable(unit.folded):
-            unit.folded = runs_of((*unit.folded, (rule, rule)))
+            unit.folded = runs_of((*unit.folded, (first, last)))
 
 
 def _roles_beside(blocks: list[TablePart]) -> list[str]:
