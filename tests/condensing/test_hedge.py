@@ -2,7 +2,6 @@
 
 import pytest
 
-from tersely.condensing import hedge
 from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import raise_best_lines, with_hedge
@@ -115,15 +114,3 @@ def test_no_line_that_scores_enough_is_passed_over() -> None:
         units = generic.read(TEXT, focus, 10_000).units
         least = 0.6 * max(unit.score for unit in units)
         assert {unit.first - 1 for unit in units if unit.score >= least} <= possible
-
-
-def test_a_line_that_is_a_unit_already_is_raised_instead_of_shown_twice() -> None:
-    reading = Reading("table", [Unit("data:", 4, 4, 0.3), Unit("  output: |", 5, 5, 0.3), Unit("TABLE", 6, 6, 0.5)])
-    lines = [Unit("data:", 4, 4, 99.0), Unit("  output: |", 5, 5, 99.0, 0), Unit("status: complete", 9, 9, 99.0)]
-    merged = hedge._insert_lines(reading, lines)
-    assert [(unit.text, unit.score, unit.parent) for unit in merged.units] == [
-        ("data:", 99.0, None),
-        ("  output: |", 99.0, None),
-        ("TABLE", 0.5, None),
-        ("status: complete", 99.0, None),
-    ]

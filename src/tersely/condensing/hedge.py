@@ -201,10 +201,10 @@ def _without_rows(reading: Reading, lines: list[Unit], whole: set[int]) -> list[
 def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
     """Insert the lines between the units of the reading, in source order.
 
-    A line that is one of the rows of an owner takes the place of that row, so that it is counted once; any other line
-    that is a unit of the reading is not inserted a second time.
+    A line that is one of the rows of an owner takes the place of that row, so that it is counted once; a line that is
+    itself an owner in the reading is not inserted a second time.
     """
-    known = _units_among(reading, lines)
+    known = _owners_among(reading, lines)
     place = {at: new for new, at in enumerate(at for at in range(len(lines)) if at not in known)}
     below = {place[at]: known[line.parent] for at, line in enumerate(lines) if at in place and line.parent in known}
     lines = [line for at, line in enumerate(lines) if at in place]
@@ -245,14 +245,14 @@ def _insert_lines(reading: Reading, lines: list[Unit]) -> Reading:
     return replace(reading, units=units, hidden=None, totals=None)
 
 
-def _units_among(reading: Reading, lines: list[Unit]) -> dict[int, int]:
-    """Return for the lines that are units of the reading and no rows, by their place, the index of that unit."""
-    places = {(unit.first, *unit.text.split()): at for at, unit in enumerate(reading.units) if unit.first == unit.last}
-    rows = _owners_of_rows(reading, {line.first for line in lines})
+def _owners_among(reading: Reading, lines: list[Unit]) -> dict[int, int]:
+    """Return for the lines that the reading shows as owners, by their place, the index of that unit."""
+    indices = {unit.parent for unit in reading.units if unit.parent is not None}
+    by_line = {reading.units[at].first: at for at in indices if reading.units[at].first == reading.units[at].last}
     known: dict[int, int] = {}
     for place, line in enumerate(lines):
-        at = places.get((line.first, *line.text.split()))
-        if at is not None and line.first not in rows:
+        at = by_line.get(line.first)
+        if at is not None and reading.units[at].text.split() == line.text.split():
             known[place] = at
             reading.units[at].score = max(reading.units[at].score, line.score)
     return known
