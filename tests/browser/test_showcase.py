@@ -367,6 +367,7 @@ async def test_a_followed_session_that_ends_is_told_on_any_page(shown: Showcase,
     await expect(other.locator(".session-head .pill")).to_have_text("done")
     analyses = other.locator(".event[data-type=final_analysis] summary")
     await expect(analyses).to_have_count(3)
+    await expect(analyses.last).to_contain_text("at the top of the page")
     live = await analyses.all_inner_texts()
     assert live[-1].strip() == "Analysis (at the top of the page)"
     assert "false" not in await other.locator(".stage-head").first.inner_text()
