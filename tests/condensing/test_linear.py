@@ -3,15 +3,12 @@
 Steps are executed lines of Python, which do not depend on the machine. `python -m bench.linearity` measures the time.
 """
 
-import sys
-from types import FrameType
-from typing import Any
-
 import pytest
 
 from bench.kinds import HOSTILE, KINDS, text_of
 from tersely.condensing.detect import readers
 from tersely.condensing.structural import condense_structurally
+from tests.fakes.tracing import count_steps
 
 MOST = 2.3
 """Times as many steps for twice the text."""
@@ -19,20 +16,7 @@ MOST = 2.3
 
 def steps(text: str) -> int:
     """Return how many lines are executed to condense a text."""
-    taken = 0
-
-    def step(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal taken
-        taken += 1
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        condense_structurally(text, 300, "What failed, and why?", tokens_before=0)
-    finally:
-        sys.settrace(before)
-    return taken
+    return count_steps(lambda: condense_structurally(text, 300, "What failed, and why?", tokens_before=0))
 
 
 def test_there_is_a_text_of_every_kind_that_has_a_reader() -> None:

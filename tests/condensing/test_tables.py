@@ -1,15 +1,12 @@
 """Rows are chosen by question, by what is odd among their column, and by extremes."""
 
-import sys
-from types import FrameType
-from typing import Any
-
 import pytest
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
+from tests.fakes.tracing import count_steps
 
 
 def pods(count: int = 120) -> str:
@@ -273,24 +270,12 @@ def test_a_line_whose_words_recur_in_its_columns_is_no_header(sign: str) -> None
 
 def test_many_drawn_lines_are_passed_in_one_step_each() -> None:
     rows = "".join(f"| host{at} | {at * 37 % 900} |\n" for at in range(60))
+    focus = Focus.parse("")
 
     def steps(rules: int) -> int:
         text = f"| name | size |\n|------|------|\n{rows}" + "+------+------+\n" * rules + rows
-        taken = 0
+        assert read(text, focus, 300) is not None
+        return count_steps(lambda: read(text, focus, 300))
 
-        def step(frame: FrameType, event: str, argument: Any) -> Any:
-            nonlocal taken
-            taken += 1
-            return step
-
-        before = sys.gettrace()
-        sys.settrace(step)
-        try:
-            assert read(text, Focus.parse(""), 300) is not None
-        finally:
-            sys.settrace(before)
-        return taken
-
-    steps(10)
     few, many = steps(1_000), steps(4_000)
     assert many < 5.3 * few, f"{few:,} steps, {many:,} for four times as many lines"
