@@ -113,9 +113,9 @@ async def test_a_reload_in_the_middle_loses_nothing(stage: Stage, page: Page) ->
     assert " ".join((await answer.locator(".body").inner_text()).split()) == " ".join(FIRST_WORDS.split())
     events = (await stage.up.ask("GET", f"/sessions/{session}/timeline"))["items"]
     shown = [event["event_id"] for event in events if event["event_type"] != "mcp_tool_summary"]
-    drawn = await page.locator("li.event").evaluate_all(
-        "rows => rows.map(row => row.id.replace(/^event-(calls-)?/, ''))"
-    )
+    rows = page.locator("li.event")
+    await expect(rows).to_have_count(len(shown))
+    drawn = await rows.evaluate_all("rows => rows.map(row => row.id.replace(/^event-(calls-)?/, ''))")
     assert drawn == shown, "every event once and in order"
 
 
@@ -131,9 +131,9 @@ async def test_a_page_goes_on_after_the_server_was_killed_and_started_again(stag
     await stage.up.kill()
     await expect(state).to_have_text(re.compile("offline"))
     await stage.up.start()
-    await expect(state).to_have_text("live", timeout=30_000)
+    await expect(state).to_have_text("live")
     gate.set()
-    await expect(page.get_by_role("region", name="Analysis")).to_contain_text("killed by the kernel", timeout=40_000)
+    await expect(page.get_by_role("region", name="Analysis")).to_contain_text("killed by the kernel")
     assert await page.evaluate("window.same"), "nobody reloaded the page"
     drawn = await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id)")
     assert len(drawn) == len(set(drawn))
