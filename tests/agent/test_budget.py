@@ -1,5 +1,7 @@
 """Budgets of agent, stage and session: which one is used up, and that a step is cut off once for all."""
 
+from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -51,7 +53,7 @@ async def test_a_step_is_cut_off_when_the_time_is_used_up() -> None:
 async def test_a_request_reserves_its_tokens_waits_for_others_and_leaves_enough_for_the_conclusion() -> None:
     session = budget("session", tokens=1_000)
     one, two = (budget(f"agent {name}", session, tokens=900) for name in "ab")
-    with one.holding(200):
+    with one.holding(200) as hold:
         async with one.reserved(read=100, write=5_000, least=50) as most:
             assert most == 600, "the answer is limited to what is left"
             with anyio.move_on_after(0.01) as waiting:
@@ -64,6 +66,24 @@ async def test_a_request_reserves_its_tokens_waits_for_others_and_leaves_enough_
         with pytest.raises(OverBudget, match="session, 1,000 tokens, is used up: 150 are spent, 200 are reserved"):
             async with two.reserved(read=651, write=100, least=50):
                 pytest.fail("too little is left")
-        async with one.reserved(read=500, write=100, least=50, held=200, leave=100):
+        async with one.reserved(read=500, write=100, least=50, hold=hold, leave=120):
             assert session.left() == 1_000 - 150 - 200 - 600
-    assert (session.left(), one.left(), two.left()) == (850, 750, 850)
+            one.count(60)
+        assert hold.tokens == 140 and session.left() == 1_000 - 210 - 140, "what is spent is no longer reserved"
+        async with one.reserved(read=500, write=100, least=50, hold=hold, leave=120):
+            one.count(100)
+        assert hold.tokens == 120, "the rest is for the next request"
+    assert (session.left(), one.left(), two.left()) == (690, 590, 690)
+
+
+async def test_agents_at_once_reserve_no_more_for_their_conclusions_than_there_is() -> None:
+    session = budget("session", tokens=20_000)
+    stage = replace(budget("stage look", session), agents=3)
+    with ExitStack() as reserving:
+        holds = [reserving.enter_context(budget(f"agent {name}", stage).holding(8_000)) for name in "abc"]
+        assert [hold.tokens for hold in holds] == [20_000 // 2 // 3] * 3 and session.left() == 10_001
+        session.count(9_500)
+        assert reserving.enter_context(session.holding(8_000)).tokens == 501, "not what the others reserved"
+        assert session.left() == 0
+    with budget("agent a", tokens=3_000).holding(8_000) as hold:
+        assert hold.tokens == 1_500

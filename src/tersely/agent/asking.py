@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 
-from tersely.agent.budget import WorkBudget
+from tersely.agent.budget import Hold, WorkBudget
 from tersely.agent.recorder import OpenEvent, Recorder
 from tersely.agent.trace import NOT_MASKED, exchange_record, record_exchange
 from tersely.errors import LLMError, LLMTooLong, MaskingFailed
@@ -107,7 +107,7 @@ class ModelCaller:
         tokens: int,
         tools: Sequence[ToolSpec] = (),
         kind: ModelCallKind = "iteration",
-        held: int = 0,
+        hold: Hold | None = None,
         leave: int = 0,
         **more: Any,
     ) -> Turn:
@@ -115,7 +115,7 @@ class ModelCaller:
 
         Args:
             tokens: Of messages and tools.
-            held: Tokens of the budget that are reserved for this call and the next ones.
+            hold: Tokens of the budget that are reserved for this call and the next ones.
             leave: How many of them are for the next ones.
 
         Raises:
@@ -125,7 +125,7 @@ class ModelCaller:
         if self.budget is None:
             return await self._call(messages, tools=tools, kind=kind, max_tokens=most, **more)
         least = min(most, LEAST_ANSWER[kind])
-        async with self.budget.reserved(read=tokens, write=most, least=least, held=held, leave=leave) as allowed:
+        async with self.budget.reserved(read=tokens, write=most, least=least, hold=hold, leave=leave) as allowed:
             return await self._call(messages, tools=tools, kind=kind, max_tokens=allowed, **more)
 
     async def _call(

@@ -37,6 +37,13 @@ class OverBudget(TerselyError):
     """A budget is used up; the message says which one."""
 
 
+@dataclass
+class Hold:
+    """Tokens that are reserved for the conclusion of one agent."""
+
+    tokens: int = 0
+
+
 @dataclass(kw_only=True)
 class WorkBudget:
     """What one agent, stage or session may spend, and has spent."""
@@ -52,6 +59,9 @@ class WorkBudget:
 
     around: "WorkBudget | None" = None
     """The budget of the stage, or of the session, to which this one belongs."""
+
+    agents: int = 1
+    """How many work within it at once; each may reserve its part for its conclusion."""
 
     requested: int = 0
     """Tokens that requests under way may use."""
@@ -98,19 +108,33 @@ class WorkBudget:
             self.around.request(tokens)
 
     @contextmanager
-    def holding(self, tokens: int) -> Iterator[None]:
-        """Reserve tokens for a conclusion while the block is open."""
-        chain = self._chain()
-        for one in chain:
-            one.held += tokens
+    def holding(self, tokens: int) -> Iterator[Hold]:
+        """Reserve tokens for a conclusion while the block is open.
+
+        An agent may reserve its part of half of a budget, and no more than is left: what all reserve has to be there,
+        or none of them could conclude.
+        """
+        agents, granted = 1, float(tokens)
+        for one in self._chain():
+            agents *= one.agents
+            if one.options.tokens is not None:
+                granted = min(granted, one.options.tokens // 2 // agents, max(0.0, one._own_left(after_requests=True)))
+        hold = Hold()
+        self._hold(hold, int(granted))
         try:
-            yield
+            yield hold
         finally:
-            for one in chain:
-                one.held -= tokens
+            self._hold(hold, -hold.tokens)
+
+    def _hold(self, hold: Hold, tokens: int) -> None:
+        hold.tokens += tokens
+        for one in self._chain():
+            one.held += tokens
 
     @asynccontextmanager
-    async def reserved(self, *, read: int, write: int, least: int, held: int = 0, leave: int = 0) -> AsyncIterator[int]:
+    async def reserved(
+        self, *, read: int, write: int, least: int, hold: Hold | None = None, leave: int = 0
+    ) -> AsyncIterator[int]:
         """Reserve the tokens of a request while the block is open; returns how many its answer may have.
 
         Requests under way, of parallel agents, are waited for if what they leave may be enough.
@@ -119,26 +143,26 @@ class WorkBudget:
             read: Tokens of the request.
             write: Tokens that the answer should be able to have.
             least: Tokens that it has to be able to have.
-            held: Tokens that are reserved for this request and the next ones.
+            hold: Tokens that are reserved for this request and the next ones; it uses them first.
             leave: How many of them are for the next ones.
 
         Raises:
             OverBudget: Not enough is left.
         """
-        while (left := self.left() + held - leave - read) < least:
-            if self.left(after_requests=True) + held - leave - read < least:
-                raise OverBudget(self.shortage(read + least, held - leave))
+        held = max(0, hold.tokens - leave) if hold else 0
+        while (left := self.left() + held - read) < least:
+            if self.left(after_requests=True) + held - read < least:
+                raise OverBudget(self.shortage(read + least, held))
             await self._chain()[-1]._freed.wait()
-        most = int(min(write, left))
+        most, before = int(min(write, left)), self.spent
         self.request(read + most)
         try:
             yield most
         finally:
+            if hold:
+                # What is spent is no longer reserved.
+                self._hold(hold, -min(self.spent - before, held))
             self.request(-read - most)
-
-    def smallest(self) -> float:
-        """The tokens of the smallest of the budgets."""
-        return min((one.options.tokens for one in self._chain() if one.options.tokens is not None), default=math.inf)
 
     def shortage(self, needed: int, held: int = 0) -> str:
         """A sentence about the budget that does not have the tokens; empty if all do.

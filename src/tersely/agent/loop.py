@@ -19,7 +19,7 @@ from tersely.agent import brief
 from tersely.agent.arguments import read_arguments
 from tersely.agent.asking import LEAST_ANSWER, ModelCaller, ModelCallKind, Turn
 from tersely.agent.assignment import Assignment, Report
-from tersely.agent.budget import OverBudget, within_budget
+from tersely.agent.budget import Hold, OverBudget, within_budget
 from tersely.agent.calls import DISPLAY_TOKENS, ToolCaller, ToolCallResult
 from tersely.agent.controller import Controller, Decision
 from tersely.agent.conversation import Conversation, Reply, flattened
@@ -85,6 +85,9 @@ NO_VERDICT = own_words(
 
 ENDING_TOKENS = 2_000
 """Tokens beside the beginning of the conversation that are reserved for a conclusion, and for a verdict."""
+
+LEAST_CONCLUSION_TOKENS = 1_000
+"""Tokens beside the beginning without which there is no conclusion: the question for it and a short answer."""
 
 MOST_FINDINGS = 20
 LONGEST_FINDING = 500
@@ -179,7 +182,7 @@ class _Investigation:
     is_cut_off: bool = False
     """A budget is used up: tools are no longer declared, because their descriptions cost tokens."""
 
-    for_the_end: int = 0
+    for_the_end: Hold = field(default_factory=Hold)
     """Tokens of the budget that are reserved for the conclusion and the verdict: at most half of it."""
 
     for_verdict: int = 0
@@ -199,12 +202,12 @@ class _Investigation:
         self.conversation = await run_in_thread(self._begun)
         if budget is None:
             return await self._judged()
-        most = int(min(budget.smallest(), 10**12)) // 2
-        conclusion = self.conversation.tokens(self.conversation.beginning) + ENDING_TOKENS
-        if assignment.asks_for_verdict:
-            self.for_verdict = min(conclusion + LEAST_ANSWER["final_analysis"], most // 2)
-        self.for_the_end = min(conclusion + self.for_verdict, most)
-        with budget.holding(self.for_the_end):
+        beginning = self.conversation.tokens(self.conversation.beginning)
+        least, conclusion = beginning + LEAST_CONCLUSION_TOKENS, beginning + ENDING_TOKENS
+        verdict = conclusion + LEAST_ANSWER["final_analysis"] if assignment.asks_for_verdict else 0
+        with budget.holding(conclusion + verdict) as self.for_the_end:
+            # The conclusion comes first: without tokens for a verdict, it is read from the conclusion.
+            self.for_verdict = max(0, min(verdict, self.for_the_end.tokens - least))
             return await self._judged()
 
     async def _judged(self) -> Report:
@@ -328,7 +331,8 @@ class _Investigation:
 
         if (budget := self.assignment.budget) is None:
             return sent(messages)
-        left = max(0.0, budget.left()) + self.for_the_end - leave - least - self._tokens_of(specs)
+        held = max(0, self.for_the_end.tokens - leave)
+        left = max(0.0, budget.left()) + held - least - self._tokens_of(specs)
         for _ in range(3):
             over = self.conversation.tokens(sent(messages)) - left
             if over <= 0:
@@ -613,7 +617,7 @@ class _Investigation:
                 tools=specs,
                 native=self.assignment.native_tools if specs else None,
                 kind=kind,
-                held=self.for_the_end,
+                hold=self.for_the_end,
                 leave=leave,
             )
 

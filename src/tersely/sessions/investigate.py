@@ -356,7 +356,8 @@ class _StageWork:
         await recorder.stage_status(stage_id, "in_progress")
         inner = recorder.within(stage_id, None)
         named = f"stage {self.team.stage.name}"
-        self.budget = await _budget(named, self.team.stage.budget, inner, self.session_budget)
+        agents = len(self.team.parts)
+        self.budget = await _budget(named, self.team.stage.budget, inner, self.session_budget, agents=agents)
         outcome = await (self._alone() if len(self.team.parts) == 1 else self._together())
         await recorder.stage_status(stage_id, outcome.status, reason=outcome.reason, analysis=outcome.analysis)
         return outcome
@@ -480,13 +481,15 @@ class _Counter:
 
 
 async def _budget(
-    owner: str, options: BudgetOptions, recorder: SessionRecorder, around: WorkBudget | None
+    owner: str, options: BudgetOptions, recorder: SessionRecorder, around: WorkBudget | None, *, agents: int = 1
 ) -> WorkBudget | None:
-    """The budget of an agent, stage or session, with what it has spent before a restart; None if there is no limit."""
-    if options == BudgetOptions():
-        return around
+    """The budget of an agent, stage or session, with what it has spent before a restart; None if nothing limits it."""
+    if options == BudgetOptions() and around is None:
+        return None
     spent, began = await recorder.spent()
-    return WorkBudget(owner=owner, options=options, clock=recorder.now, began=began, spent=spent, around=around)
+    return WorkBudget(
+        owner=owner, options=options, clock=recorder.now, began=began, spent=spent, around=around, agents=agents
+    )
 
 
 async def _end(recorder: SessionRecorder, report: Report) -> None:
