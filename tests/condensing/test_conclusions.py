@@ -273,3 +273,25 @@ def test_a_word_of_severity_that_many_records_have_is_shown_twice_and_counted() 
     lines = [line for line in shown.split("\n") if line.startswith("- job:") and "queue: slow" in line]
     assert len([line for line in lines if not any(name in line for name in unusual)]) <= 6
     assert re.search(r"queue: .*slow ×\d+", shown)
+
+
+@pytest.mark.parametrize("form", ["csv", "table", "json lines", "log"])
+@pytest.mark.parametrize(
+    ("question", "count"),
+    [("How many hosts belong to the owner owner27x?", "owner27x ×6"), ("How many hosts have no owner?", "- ×4")],
+)
+def test_a_value_that_the_question_means_is_counted_among_many(form: str, question: str, count: str) -> None:
+    rows = [
+        (f"host-{at * 7919 % 65537:05x}", "-" if at % 60 == 7 else f"owner{at * 13 % 40:02}x", 10 + at * 37 % 900)
+        for at in range(240)
+    ]
+    texts = {
+        "csv": "name,owner,size\n" + "\n".join(f"{name},{owner},{size}" for name, owner, size in rows),
+        "table": "NAME        OWNER     SIZE\n" + "\n".join(f"{name}  {owner:8}  {size}" for name, owner, size in rows),
+        "json lines": "\n".join(json.dumps({"name": name, "owner": owner, "size": size}) for name, owner, size in rows),
+        "log": "\n".join(
+            f"2026-11-16T10:{at // 60:02}:{at % 60:02}Z INFO checked name={name} owner={owner} size={size}"
+            for at, (name, owner, size) in enumerate(rows)
+        ),
+    }
+    assert count in condense_structurally(texts[form], 500, question).text

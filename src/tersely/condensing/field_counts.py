@@ -25,8 +25,10 @@ from tersely.condensing.focus import Focus, subwords
 from tersely.condensing.lexicon import SEVERITY, STATES
 from tersely.condensing.records import (
     Column,
+    asks_for_absence,
     counts_of,
     far_out,
+    is_missing,
     meant_direction,
     numbers_of,
 )
@@ -53,7 +55,7 @@ MOST_STATES = 12
 MOST_ABSENT = 0.5
 """Share of the records without a field above which its values are not counted, unless they are few."""
 MOST_COMPARED = 24
-"""Distinct values of a field that are compared with the question."""
+"""Distinct values of a field that are compared with the question by their stems; of more, those that are in it."""
 MOST_NAMED = 3
 """Values of one field that the question may name; with more it names none of them in particular."""
 
@@ -108,7 +110,10 @@ def telling(fields: Sequence[FieldValues], focus: Focus, *, every: bool = False)
     for at, field in enumerate(fields):
         if field.absent > MOST_ABSENT * (len(field.values) + field.absent) and len(set(field.values)) > 3:
             continue  # A field of few records, which says little about all of them.
-        counted = count_values(field.values, field.absent, field.named, field.nested)
+        named = field.named
+        if field.match > 0.5 and asks_for_absence(focus.text):
+            named = {*named, *filter(is_missing, counts_of(field.values))}
+        counted = count_values(field.values, field.absent, named, field.nested)
         if counted:
             counts[at] = counted
     # Names are no states: a question for "any job" names the field `job`, which has no counts, and may ask for another.
@@ -121,7 +126,9 @@ def telling(fields: Sequence[FieldValues], focus: Focus, *, every: bool = False)
 def named_values(values: Collection[str], focus: Focus) -> set[str]:
     """Return the few of the distinct values that the question names or negates."""
     if len(values) > MOST_COMPARED:
-        return set()
+        # Comparing each would take too long. One that the question names is written in it.
+        asked = focus.text.lower()
+        values = [value for value in values if len(value) > 1 and value.lower() in asked]
     named = {value for value in values if 0 < len(value) <= 40 and (focus.names(value) > 0.5 or focus.rejects(value))}
     return named if len(named) <= MOST_NAMED else set()
 
