@@ -797,3 +797,70 @@ def test_a_quoted_value_is_masked_over_a_blank_line() -> None:
     assert mask(masked) == masked
     prose = "password 'x8Lm2vQz9 is wrong\n\nIt's not\n"
     assert mask(prose).endswith("\n\nIt's not\n")
+
+
+UNNAMED = [
+    # Outputs of commands.
+    ("$ wg genkey | tee wg0.key\n«qJ8vR2mZ5xW9bK4nT7cY1dF6gH3sL0pA+eUiOoNbVc=»\n", "credential"),
+    ("$ openssl rand -hex 16\n«5f1d7a84db00d2fce00b31a7fc73224f»\n", "credential"),
+    ("    Security key           : Present\n    Key Content            : «forelle-blau»\n", "credential"),
+    ("334 VXNlcm5hbWU6\nYm9i\nauth\n334 UGFzc3dvcmQ6\n«c2VjcmV0LXdvcmQ=»\n235 ok", "credential"),
+    ("impdp system/«Tiger9Kq» directory=DUMP dumpfile=x.dmp", "command_password"),
+    ("influx ping -t «qJ8vR2mZ5xW9bK4nT7cY1dF6gH3sL0pAqJ8vR2mZ5xW9»", "command_password"),
+    # Settings.
+    ('{"encrypt": "«qJ8vR2mZ5xW9bK4nT7cY1dF6gH3sL0pA+eUiOoNbVcQ=»"}', "credential"),
+    ('{"acl": {"tokens": {"agent": "«0f3c9a52-77b1-4c5e-9d1a-2b6f8e4a7c10»"}}}', "token"),
+    ('{"wifi": {"ssid": "Barn", "key": "«Trout_Lake»"}}', "password"),
+    ("config wifi-iface\n\toption ssid 'Barn'\n\toption key '«river.Bend.blue»'", "credential"),
+    ("wpa_passphrase=«seven grey herons 4»\nhw_mode=g", "passphrase"),
+    ("db.password=«Birch\\:Bark77»\ndb.user=x", "password"),
+    ("ansible_ssh_pass: «pebble.Shore4»", "password"),
+    ('<module-option name="bindCredential" value="«harbour-mist5»"/>', "password"),
+    ('<string name="pin_code">«7391»</string>', "otp"),
+    ("\\set pw '«thistledown7»'", "password"),
+    ("{<<\"$write_key\">>,<<\"«5f1d7a84db00d2fce00b31a7fc73224f5f1d7a84db00d2fce00b31a7fc73224f»\">>}.", "key"),
+    # Password files, sessions and links.
+    ("bob:Private Area:«5f1d7a84db00d2fce00b31a7fc73224f»", "password_hash"),
+    ("root:«$6$vgKx+m14$" + "DiFUxpS0jufxUlGgaQJFzmms7G3SO+0i" * 2 + "hwSoMxQOx6DncoSMQ0pd3d»:19771:0:99999:7::", None),
+    ('a1 LOGIN bob@mail.example.org "«warm Nest 2»"', "credential"),
+    ("#0 /srv/Db.php(22): PDO->__construct('mysql:host=db', 'trails', '«birch803Bark»')", None),
+    ("SELECT pgp_sym_decrypt(ssn, '«kayak-Through-fog»') FROM people", "credential"),
+    ('dsn="trails:«cedar/Plank4»@tcp(10.7.0.8:3306)/trails"', None),
+    ("https://cal.example.org/ical/bob/private-«5f1d7a84db00d2fce00b31a7fc73224f»/basic.ics", "token"),
+    ("slmgr /ipk «WCHPC-76CBD-R16VB-UX60O-I9K6W»", "product_key"),
+    ("PAYLOAD user%5Bp%61ss%77ord%5D=«tamarack22»&x=1", None),
+    # Codes and sentences.
+    ("Your recovery codes (store them safely)\n«8371a-960bd»\n03aa7-31717\n", "otp"),
+    ("Write down the seed phrase:\n«ribbon lunar gossip tackle orphan velvet canoe siren museum pledge oxygen drift»",
+     "mnemonic"),
+    ("Ihr Bestätigungscode lautet: «481 903»", "otp"),
+    ("Die PIN am Gerät ist «2846».", "pin"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "kind"), UNNAMED)
+def test_what_only_its_place_tells_is_masked(text: str, kind: str | None) -> None:
+    before, _, rest = text.partition("«")
+    secret, _, after = rest.partition("»")
+    masked = mask(before + secret + after)
+    assert secret not in masked and masked.startswith(before[:6]), masked
+    if kind is not None:
+        assert masked.startswith(f"{before}[MASKED:{kind}:"), masked
+    assert mask(masked) == masked
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "password: !vault_ref kv/data/payments#password",
+        "vault kv put kv/app password=@pw.txt",
+        '{"usage": {"tokens": {"input": 4096, "output": 12}}}',
+        '{"tokens": {"color-primary": "#ff8800", "spacing": "8px"}}',
+        "Recovery codes are shown once.\nKeep them in a safe place.\n",
+        "build:md5:5f1d7a84db00d2fce00b31a7fc73224f",
+        "The verification code is sent by mail.",
+        "openssl rand --help\nUsage: rand [options] num\n",
+    ],
+)
+def test_references_counts_and_headings_stay(text: str) -> None:
+    assert mask(text) == text

@@ -22,6 +22,7 @@ SIGNED = {
     "pair": search._PAIR,
     "dsn": search._DSN,
     "mailbox": search._MAILBOX,
+    "digest": search._DIGEST_LINE,
     "heading": structures._HEADER,
     "foreign": normalise._LATIN_NAME,
 }
@@ -31,6 +32,7 @@ def test_a_pattern_that_is_passed_over_without_its_sign_never_matches_without_it
     cases = [case.text for case in positives(17)] + [case.text for case in plain_texts(17)]
     texts = {text.encode("utf-8", "surrogatepass") for text in cases}
     texts |= {b"Authorization: Bearer qT8vR2mZ5xW9bK4n", b"bob@mail.example.org:Sommer-Wiese-81\n"}
+    texts.add(b"bob:Private Area:5f1d7a84db00d2fce00b31a7fc73224f")
     seen: set[str] = set()
     commands: set[int] = set()
     for text in texts:

@@ -83,13 +83,13 @@ _FORMS: tuple[tuple[str, int], ...] = (
     (rf"""{_NAME}[^\n"'=:{{]*[=:][^\n"'=:\[{{(]*[\[{{(]\s*((?:0x[0-9a-f]{{2}}[,\s]*){{8,}})""", _BYTES),
     # Leaders, tuples.
     (rf"""{_NAME}\.{{3,}}[ \t]*[:=]?[ \t]*{_STRING}""", _NAMED),
-    (rf"""[{{(][ \t]*:?{_NAME}[ \t]*,[ \t]*(?:<<)?{_STRING}""", _SURE),
+    (rf"""[{{(][ \t]*(?:<<["']\$?|:)?{_NAME}(?:["']>>)?[ \t]*,[ \t]*(?:<<)?{_STRING}""", _SURE),
     # A space between name and value: definitions, and quoted values.
-    (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*"""
+    (rf"""(?m:^)[ \t]*(?:ENV|ARG|#define|setenv|\\?set(?:[ \t]+-\w+)?|git[ \t]+config(?:[ \t]+--?\w+)*"""
     rf"""|\w+[ \t]+config[ \t]+set)"""
      rf"""[ \t]+(?:[\w./:@]*[./:])?{_NAME}[ \t]+["']?([^\s"']+)""", _NAMED),
     (rf"""[:("']{_NAME}["']?[ \t]+(?:\.[ \t]+)?"([^"\n]+)""", _STRONG),
-    (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+)["'`]""", _SURE),
+    (rf"""{_NAME}["'`]?[ \t]+["'`]([^\s"'`]+(?: [A-Za-z]+){{0,11}})["'`]""", _SURE),
     (rf"""\b(?:put|set|add|write|store|save|create)[ \t]+(?:--?[\w\-]+[ \t]+)*"""
      rf"""["']?(?:[\w./:@\-]*[./:])?{_NAME}["']?[ \t]+"""
      r"""["']?([^\s"'=:\d]*\d[^\s"'=:]*)""", _SURE),
@@ -255,6 +255,7 @@ def announced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             _FORMS[form][1] == _SURE
             and not _is_strong(value, name)
             and (not _is_sure(value, name) or b" " in value)
+            and not (form == _QUOTED and name.kind == "passphrase" and value.count(b" ") >= 2)
             and not (form == _QUOTED and name.demand is Demand.ANY and is_compound(text[name_start:name_end]))
         ):
             continue
@@ -319,8 +320,9 @@ _SAID_VALUE = r"""([A-Za-z._\-]*(?:[^\sA-Za-z._\-"'`<>(){}\[\],;:\\]|:[^\s"'`<>(
 _SENTENCE = compiled(
     rf"""([\w.\-]*{ANCHOR}[\w.\-]*)["'`*)\]]{{0,4}}"""
     r"""(?:[ \t]+#?\d{1,2}\b|[ \t]*\([^()\n]*\)|[ \t]*\[[^\[\]\n]*\])?"""
-    r"""(?:[ \t]+(?:for|of|on|in|de|del|della|des|dos|da|f\xc3\xbcr|von|vom|zum|zur|du|pour|do|para|van|voor|till?"""
-    r"""|f\xc3\xb6r)[ \t]+[\w.@\-]+(?:[ \t]+\w+){0,4}?"""
+    r"""(?:[ \t]+(?:for|of|on|in|at|am|im|an|auf|de|del|della|des|dos|da|f\xc3\xbcr|von|vom|zum|zur|du|pour"""
+    r"""|do|para|van|voor|till?"""
+    r"""|f\xc3\xb6r)[ \t]+(?:[\w.@\-]|[\xc3-\xd4][\x80-\xbf])+(?:[ \t]+\w+){0,4}?"""
     r"""|[ \t]+(?:that[ \t]+)?(?:i|we|you|they|he|she)(?:'ve|'ll)?[ \t]+\w+(?:[ \t]+\w+){0,3}?"""
     r"""|(?:[ \t]+[^\s:="'<>(){}\[\],;]+){1,3}[ \t]?[:=])?"""
     rf"""((?:'s\b|\xe2\x80\x99s\b|[ \t]*(?:[\-=]+>|=+|:+|\.\.+|\xe2\x80[\x93\x94])|[ \t]+(?:{_VERBS}))*)"""
@@ -383,6 +385,9 @@ def said_first(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     for places in near.every(_ONE_TIME):
         clock.check()
         start, end = next(place for place in places[1:] if place[0] >= 0)
+        if start == places[_SAID_CODE][0]:
+            yield SecretSpan(start, end, "otp")
+            continue
         for (place,) in _CODE_ITEM.every(text, start, end):
             if place[1] - place[0] >= 4:
                 yield SecretSpan(*place, "otp")
@@ -417,15 +422,37 @@ def _said_next(text: bytes, at: int, name: Name) -> Iterator[SecretSpan]:
             yield SecretSpan(start, start + len(value), name.kind)
 
 
+_CODES = (
+    r"(?:(?:recovery|backup|scratch|emergency|rescue)[ _\-]?codes?"
+    r"|(?:wiederherstellungs|sicherungs|backup-?|notfall)codes?"
+    r"|codes?[ \t]+de[ \t]+(?:r\xc3\xa9cup\xc3\xa9ration|secours)"
+    r"|c\xc3\xb3digos?[ \t]+de[ \t]+(?:respaldo|recuperaci\xc3\xb3n)"
+    r"|codici[ \t]+di[ \t]+(?:recupero|backup))"
+)
+_CODE_NAMES = (
+    r"(?:(?:verification|confirmation|security|sign-?in|log-?in|one-?time|access|activation|2fa|mfa|sms)"
+    r"[ \-](?:code|pin)"
+    r"|(?:best\xc3\xa4tigungs|verifizierungs|sicherheits|einmal|zugangs|freischalt)code"
+    r"|code[ \t]+de[ \t]+(?:v\xc3\xa9rification|confirmation|s\xc3\xa9curit\xc3\xa9)"
+    r"|c\xc3\xb3digo[ \t]+de[ \t]+(?:verifica\S+|confirma\S+|seguridad|seguran\S+)|(?:m|i|push|sms-?)?TAN)"
+)
 _ONE_TIME = compiled(
     r"""\b(\d{4,8})[ \t]+is[ \t]+your[ \t]+(?:[\w\-]+[ \t]+){0,3}(?:code|otp|pin)\b"""
     r"""|\bcode[ \t:]+(\d{4,8})[ \t]+to[ \t]+(?:sign|log|verify|confirm|continue|complete)"""
-    r"""|\b(?:recovery|backup|scratch|emergency)[ _\-]codes?[^\n:]{0,"""
+    rf"""|\b{_CODE_NAMES}(?:[ \t]+(?:is|lautet|ist|est|es|\xc3\xa9|:|=)|[ \t]*[:=])"""
+    r"""[ \t:*"']*(\d{3,8}(?:[ \-]\d{3,4})?)\b"""
+    # A list below a heading: codes and nothing else in each line.
+    rf"""|\b{_CODES}[^\n]{{0,60}}\r?\n((?:[ \t\-*]*(?:\d\d?[.):][ \t]+)?"""
+    r"""[0-9A-Za-z]{4,12}(?:[ \-][0-9A-Za-z]{4,12}){0,3}[ \t]*"""
+    r"""(?:\r?\n|$)){2,})"""
+    rf"""|\b{_CODES}[^\n:]{{0,"""
     r"""20}:((?:[\s\-*,;]*(?:\d\d?[.)][ \t]+)?[0-9A-Za-z]{4,12}(?:-[0-9A-Za-z]{4,12})*)+)""",
     ignore_case=True,
 )
+_SAID_CODE = 3
+"""The group of a code in a sentence, which may have a space in it."""
 _SEED = compiled(
-    r"""(?:phrase|mnemonic|seed|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[ \t"']*){1,3}([a-z]{3,"""
+    r"""(?:phrase|mnemonic|seed|seed words)\b["' \t]*(?:(?:is|was|are|=|:)[\s"']*){1,3}([a-z]{3,"""
     r"""8}(?:[ ,]+[a-z]{3,8}){11,23})""",
     ignore_case=True,
 )

@@ -52,6 +52,7 @@ _ITEM = (
 _FLOW_ITEM = compiled(rf"([ \t\r\n]*){_ITEM}[ \t\r\n]*,?")
 _BLOCK_ITEM = compiled(rf"([ \t]*)-[ \t]+{_ITEM}[ \t\r]*(?:#[^\n]*)?(?:\n|$)")
 _NEXT_WORD = compiled(r"""[ \t]+([^\s"'`,;&<>(){}\[\]|\\=]+)""")
+_PLAIN_WORDS = compiled(r"[A-Za-z0-9.,!?'\-]+(?: [A-Za-z0-9.,!?'\-]+){1,11}")
 _LINE_LEAD = compiled(
     r"""[ \t]*(?:[-#>+]+[ \t]*)?(?:export[ \t]+|set[ \t]+|env[ \t]+|declare[ \t]+-x[ \t]+|\$env:)?["']?"""
 )
@@ -525,10 +526,15 @@ def _end_of_words(
     """Where a value without quotes ends, if it continues after `end`; None if it is the start of a sentence."""
     rest = text[start:limit].rstrip()
     word = rest.split(None, 1)[0]
-    is_longer = len(word) > end - start and b"\\" not in word and _NEXT_PAIR.search(word) is None
+    # Property files escape these signs.
+    is_plain = b"\\" not in word.replace(b"\\:", b"").replace(b"\\=", b"").replace(b"\\#", b"").replace(b"\\!", b"")
+    is_longer = len(word) > end - start and is_plain and _NEXT_PAIR.search(word) is None
     is_longer = is_longer and not (operator == b":" and word.endswith(b"}") and b"{" not in word)  # A flow mapping.
-    if is_longer and _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start):
+    is_line = _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start)
+    if is_longer and is_line:
         end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
+    if operator == b"=" and is_line and name.kind == "passphrase" and _PLAIN_WORDS.is_all_of(rest):
+        return start + len(rest)
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
         return end
     if _end_in_flow(text, name_start, start, start + len(rest)) is not None:

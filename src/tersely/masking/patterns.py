@@ -199,7 +199,7 @@ ANCHORS = (
     "sessionid", "sessid", "cloudflare", "sourcegraph", "artifactory", "jfrog", "contribsys", "messagebird", "adobe",
     "sumo", "heroku",
     "snyk", "salt", "connectionstring", "webhook", "dsn", "_pat", "psk", "samlresponse", "community", "phrase",
-    "verifier", "seed", "pepper", "privkey", "otp_",
+    "verifier", "seed", "pepper", "privkey", "otp_", "pincode", "pin_code", "pin-code",
 )  # fmt: skip
 """Every sensitive name contains one of these, so one pass over the text finds all candidates."""
 
@@ -455,6 +455,10 @@ def _key_rule(name: _ParsedName) -> Name | None:
 def _login_rule(name: _ParsedName) -> Name | None:
     if name.last == "authorization" or (name.last == "auth" and name.lowered in (b"proxy-auth", b"x-auth")):
         return Name("authorization", Demand.LIKELY)
+    if name.before == "bind" and name.last in ("credential", "credentials"):
+        return Name("password", Demand.ANY)  # Of a directory.
+    if name.last == "pincode":
+        return Name("pin", Demand.ANY)
     if name.last in ("auth", "cookie") and name.before in _DECISIVE_LOGINS:
         return Name("credential", Demand.LIKELY)
     if name.last in ("auth", "credential", "credentials", "creds", "cred", "cookie"):
@@ -483,7 +487,7 @@ def _login_rule(name: _ParsedName) -> Name | None:
 _DECISIVE_LOGINS = _words("redis rediscli master sasl smtp erlang")
 _COMMUNITIES = _words("snmp ro rw trap read write readonly readwrite")
 _ONE_TIME = _words(
-    "verification recovery backup security login otp mfa fa time confirmation access sms pairing reset puk"
+    "verification recovery backup security login otp mfa fa time confirmation access sms pairing reset puk pin"
 )
 
 
@@ -569,6 +573,7 @@ _PLACEHOLDER_FORMS = (
     r"|(?:arn|op|vault|ref\+\w+|secretsmanager|ssm|gcp|azurekeyvault|keyring|secretref|file|env|aws-?sm|akv|sops|pass|doppler|infisical)"
     r"(?::|://).*"
     r"|[a-z]{2,12}:(?:/[\w.\-]+){2,}"
+    r"|@[\w./~\-]+\.[a-z]{1,5}|[\w\-]+(?:/[\w.\-]+)+#[\w.\-]+"
     r"|enc\[.*|ansible_vault.*|\$ansible_vault.*|projects/[^/]+/secrets/.*|resolve:.*"
     r"|(?:process\.env|os\.environ|os\.getenv|env|environ|var|vars|local|data|module|secrets|config|settings|self|this|args|params|ctx|request"
     r"|req|context|inputs|outputs|steps|github|each|values)[.\[].*"
@@ -589,6 +594,8 @@ _LETTERS_ONLY = compiled(r"[A-Za-z_]+")
 UUID_FORM = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 _UUID = compiled(UUID_FORM)
 _CODE = compiled(r"[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+")
+_DOTTED_WORDS = compiled(r"[A-Za-z]{3,}\.[A-Z][a-z]{2,}\d{1,4}")
+"""No attribute of an object has such a name: Aurora.Green8."""
 _LEET = compiled(r"[A-Za-z]\d[a-z]{2,}")
 """A digit in the middle of a word: M3adow."""
 _COINED = compiled(
@@ -737,6 +744,8 @@ def is_code(value: bytes) -> bool:
     """Whether a value is an expression that reads a secret: `settings.db.password`, `get_token(`."""
     if value.endswith((b"(", b"[")):
         return True
+    if _DOTTED_WORDS.is_all_of(value) and not _TECHNICAL.search(value):
+        return False
     if not _CODE.is_all_of(value) or (_LEET.search(value) and not _TECHNICAL.search(value)):
         return False
     parts = value.split(b".")

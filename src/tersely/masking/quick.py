@@ -23,20 +23,24 @@ _NAMES = (
     "tok", "tkn", "pword", "seed", "pepper",
     "privkey", "sequelize", "createuser", "create_user", "imap_open", "_bind", "eap", "xauth", "com2sec", "ntlm",
     "ppk", "wifi:",
-    "enroll", "unlock", "config ", "config\t", "account",
+    "enroll", "unlock", "pwgen", "setsteam", "ssid", "sselinhalt", "__construct", "pincode", "pin_code",
+    "config ", "config\t", "account",
 )  # fmt: skip
 """Parts of words next to which a secret may stand, all that the rules look for and more."""
 
-_WORDS = frozenset(
-    ("pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "codes", "pat", "user", "pa", "pass", "puk")
-)
+_WORDS = frozenset((
+    "pin", "otp", "totp", "cvv", "cvc", "sig", "pw", "psw", "sid", "code", "codes", "pat", "user", "pa", "pass", "puk",
+    "tan", "334",
+))  # fmt: skip
 _PROGRAMS = frozenset((
     "7z", "7za", "acr", "adduser", "argocd", "aws", "az", "bcp", "buildah", "cadaver", "cf", "clickhouse",
-    "consul", "cqlsh", "crackmapexec", "crane", "cryptsetup", "dscl", "evil", "expdp", "gh", "gpg", "ibmcloud",
+    "consul", "cqlsh", "crackmapexec", "crane", "cryptsetup", "doctl", "dscl", "evil",
+    "expdp", "fly", "flyctl", "gh", "gpg", "ibmcloud",
     "impala", "impdp", "influx", "ipmitool", "iwctl", "kinit", "kitty", "luseradd", "machine", "mariadb", "mc",
-    "mosquitto", "mount", "mstsc", "mycli", "nerdctl", "net", "net1", "netsh", "nmcli", "npm", "oc", "oras",
-    "paexec", "plink", "pnpm", "pscp", "psexec", "psexec64", "putty", "rdesktop", "rman", "rpcclient", "runas",
-    "schtasks", "skopeo", "smbclient", "ssh", "su", "sudo", "trino", "useradd", "usermod", "valkey", "vault",
+    "mosquitto", "mount", "mstsc", "mycli", "nerdctl", "net", "net1", "netlify", "netsh", "nmcli", "npm", "oc", "oras",
+    "paexec", "plink", "pnpm", "pscale", "pscp", "psexec", "psexec64",
+    "putty", "rdesktop", "rman", "rpcclient", "runas",
+    "schtasks", "skopeo", "smbclient", "ssh", "su", "sudo", "trino", "useradd", "usermod", "valkey", "vault", "vercel",
     "wfreerdp", "winexe", "wmic", "wpa", "wrangler", "xfreerdp", "xh", "yarn",
 ))  # fmt: skip
 """Programs that take a secret as an argument, as far as they are not in `_NAMES`."""

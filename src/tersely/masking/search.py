@@ -26,6 +26,7 @@ from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
     NAME_BYTES,
+    UUID_FORM,
     Demand,
     Name,
     Pattern,
@@ -261,8 +262,13 @@ _PGPASS_PORT = compiled(r"[^:\n]+:(?:5432|5433|6432|\*):")
 _MAILBOX = compiled(r"""[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+:([^\s:/@"'<>,;|]{6,})(?:[\s"'<>,;|]|$)""")
 _FILE_NAME = compiled(r".*\.[A-Za-z]\w{0,4}")
 """`user:password@tcp(host)`, `user:password@host:5432` without a scheme, and lines of .pgpass."""
+_UUID = compiled(rf"(?:\w{{2}}-)?{UUID_FORM}")
+_DIGEST_LINE = compiled(r"(?m:^)[\w.@\-]{1,40}:([\w .@/\-]{1,60}):([0-9a-f]{32})\r?(?m:$)")
+"""A line of .htdigest: user, realm, hash."""
+_HASH_NAMES = (b"md5", b"etag", b"checksum", b"digest", b"hash", b"sum", b"id")
 _SECRET_LINK = compiled(
-    r"""://[^\s"'<>?]*(?:reset|invite|invitation|magic|verify|confirm|activate|one-time|onetime)[^\s"'<>]*?[/=]([\w\-.~]{20,})""",
+    r"""://[^\s"'<>?]*/(?:t/(?:\w{2}-)?|private-)([\w\-]{24,})/"""
+    r"""|://[^\s"'<>?]*(?:reset|invite|invitation|magic|verify|confirm|activate|one-time|onetime)[^\s"'<>]*?[/=]([\w\-.~]{20,})""",
     ignore_case=True,
 )
 
@@ -285,8 +291,13 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         value = text[start : min(end, start + LOOK)]
         if _looks_secret(value) and not _FILE_NAME.is_all_of(value):
             yield SecretSpan(start, end, "password")
-    for _, (start, end) in _SECRET_LINK.every(text) if b"://" in text and near.has_sign("link") else ():
-        if is_random(text[start : min(end, start + LOOK)]):
+    for _, realm, (start, end) in _DIGEST_LINE.every(text) if near.has_sign("digest") else ():
+        if not text[slice(*realm)].strip().lower().endswith(_HASH_NAMES):
+            yield SecretSpan(start, end, "password_hash")
+    for places in _SECRET_LINK.every(text) if b"://" in text and near.has_sign("link") else ():
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        value = text[start : min(end, start + LOOK)]
+        if is_random(value) or _UUID.is_all_of(value):
             yield SecretSpan(start, end, "token")
 
 
@@ -340,6 +351,7 @@ def _line(programs: str, option: str) -> str:
 _COMMAND_SOURCES = (
     _line("mysql|mysqldump|mysqladmin|mariadb|mariadb-dump|mycli", "-p"),
     _line("sshpass", r"-p[ \t]*"),
+    _line("influx|doctl|pscale|vercel|fly|flyctl|netlify", r"(?:-t|--access-token)[ \t]+"),
     _line("lftp|ncftp|lftpget", r"-u[ \t]+[^\s,\"']+,"),
     _line(
         "docker|podman|buildah|skopeo|nerdctl|helm|oras|crane|az|acr|oc|argocd|cf|ibmcloud",
@@ -389,6 +401,7 @@ _COMMAND_SOURCES = (
     _line("snmp\\w+", r"-X[ \t]*"),
     _line("snmp\\w+", r"-c[ \t]*"),
     r"\b(?:sqlplus|expdp|impdp|sqlldr|rman)\b[^\n|;]*?[ \t][\w$#]+/([^\s@/]+)@",
+    r"\b(?:expdp|impdp|sqlldr)[ \t]+(?:userid=)?[\w$#]+/([^\s@/]{4,})(?:[ \t]|$)",
     r"""(?i:\bConvertTo-SecureString[ \t]+(?:-(?:AsPlainText|Force|String)[ \t]+)*)""" + _NO_FLAG,
     r"""(?i:\bpassword-command[ \t=]+["']?echo[ \t]+)""" + _WORD,
     r"""\bsend(?:_user)?[ \t]+(?:--[ \t]+)?"([^"\n\\]+)\\r\"""",
@@ -555,8 +568,8 @@ _CREDENTIAL_SOURCES = (
     r"|##vso\[task\.setvariable [^\]\n]*issecret=true[^\]\n]*\](\S{4,})",
 )
 _CALL = compiled(
-    r"""\b(?:(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password|connect|sequelize|create_?user|_bind|imap_open)\w*|mysqli"""
-    r"""|pdo|begin)["']?[ \t]*=?"""
+    r"""\b(?:(?:\w*(?:log_?[io]n|sign_?in|auth|cred|pw_set|password|connect|sequelize|create_?user|_bind|imap_open)\w*|(?:mysqli"""
+    r"""|pdo)(?:->__construct)?|begin)["']?[ \t]*=?"""
     r"""[ \t]*\(|(?:sp_addlogin|sp_password)[ \t]+)((?:[^()"'\n]*["'][^"'\n]*["']){2,6})""",
     ignore_case=True,
 )
@@ -573,6 +586,30 @@ _PAIR = compiled(
 _PAIR_CUE = compiled(
     r"log[io]n|account|cred|admin|root|pass|\bpw\b|access|sign.?in|\bssh|\bvpn|wi-?fi", ignore_case=True
 )
+_CERTAIN = compiled(
+    # The key of a wireless network as Windows shows it.
+    r"""\b(?:key[ \t]+content|schl(?:\xc3\xbc|ue)sselinhalt|contenu[ \t]+de[ \t]+la[ \t]+cl\xc3\xa9"""
+    r"""|contenido[ \t]+de[ \t]+la[ \t]+clave)"""
+    r"""[ \t]*:[ \t]*([^\s][^\r\n]{3,62})"""
+    # The answer to `Password:` in a dialogue in base64.
+    r"""|\b334[ \t]+UGFzc3dvcmQ[6A]?\S*\r?\n(?:[^\s]{1,12}[ \t]+)?([A-Za-z0-9+/]{4,}={0,2})"""
+    # The key of a gossip protocol.
+    r"""|["']?\bencrypt["']?[ \t]*[:=][ \t]*["']?([A-Za-z0-9+/]{22,43}={1,2})"""
+    r"""|\boption[ \t]+key[ \t]+["']([^"'\n]{5,63})["']|\bsv_setsteamaccount[ \t]+["']?([0-9A-Fa-f]{16,})"""
+    # A login of IMAP, a user with a password in one field, a line of the secrets of davfs2.
+    r"""|\blogin[ \t]+[\w.@+\-]+[ \t]+"([^"\n]{4,})"|\bnpmAuthIdent["']?[ \t]*[:=][ \t]*["']?([^\s"']{6,})"""
+    r"""|\bsecrets?\b[^\n]*\n(?:[^\n]*\n)?https?://\S+[ \t]+[\w.@\-]+[ \t]+["']?([^\s"']{6,})"""
+    # The key of a function that encrypts, in SQL.
+    r"""|\b(?:pgp_sym|aes|des)_(?:en|de)crypt(?:_bytea)?\([^()\n]*?,[ \t]*'([^'\n]{4,})'"""
+    # The password of a connection string of Go may have any sign.
+    r"""|[\w.\-]:([^\s"'@:]{4,})@(?:tcp|unix)\("""
+    # What a generator prints.
+    r"""|\b(?:wg[ \t]+gen(?:key|psk)|openssl[ \t]+rand|pwgen|makepasswd|dumpprivkey"""
+    r"""|(?:\w+-)?gen(?:erate)?-(?:password|secret|key|token))\b[^\n]*\r?\n"""
+    r"""([^\s]{8,128})[ \t\r]*(?:\n|$)""",
+    ignore_case=True,
+)
+"""What the syntax alone calls a secret."""
 _SECRET_SIGNS = frozenset(b"!#$%&*+?^~@")
 _CREDENTIAL_NAME = Name("credential", Demand.LIKELY)
 
@@ -599,6 +636,12 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         start, end = next(place for place in places[1:] if place[0] >= 0)
         value = text[start : min(end, start + LOOK)]
         if len(value) >= 6 and not is_placeholder(value) and not _SETTING.is_all_of(value):
+            yield SecretSpan(start, end, "credential")
+    for places in near_all.every(_CERTAIN):
+        clock.check()
+        start, end = next(place for place in places[1:] if place[0] >= 0)
+        end = start + len(text[start:end].rstrip())
+        if not is_placeholder(text[start:end]):
             yield SecretSpan(start, end, "credential")
     yield from _arguments(text, near, clock)
     at = text.find(b"chpasswd")
@@ -739,7 +782,9 @@ _RECORD = compiled(
     rf"""(?:["']{_NAME_FIELD}["']\s*:\s*["']|\b{_NAME_FIELD}:[ \t]+["']?)([\w.\-/]*{ANCHOR}[\w.\-]*)"""
     r"""|["'](?:is_?)?(?:sensitive|secret|secured?|masked|concealed|confidential|encrypted|noecho)["']\s*:\s*["']?true"""
     r"""|securestring|concealed|vault\.azure\.net/secrets/|/secrets/[\w\-]+/versions/|random_(?:password|string|bytes)"""
-    r"""|_secret(?:_version)?["']|["']kty["']|\bkty:|\bkeyname["'\s]""",
+    r"""|_secret(?:_version)?["']|["']kty["']|\bkty:|\bkeyname["'\s]"""
+    r"""|["'][\w\-]*ssid["']\s*:|\b[\w\-]*[^b\W]?ssid:[ \t]"""
+    r"""|["'](?:\w*tokens|passwords|\w*secrets|credentials|creds|(?:api|access|secret|storage)_?keys)["']\s*:\s*\{""",
     ignore_case=True,
 )
 """What a record says if one of its values is secret: a sensitive name (the group), or its type."""
@@ -758,8 +803,8 @@ _STORED = compiled(
 )
 """Terraform resources and lines of a table that hold secrets."""
 _VALUE_FIELD = compiled(
-    r"""(?:val|value|contents?|plaintext|default|result|data|data_json|secret_?string|bcrypt_hash|\b(?:d|p|q|dp|dq|qi|k))"""
-    r"""["']?\s*:""",
+    r"""(?:val|value|contents?|plaintext|default|result|data|data_json|secret_?string|bcrypt_hash|\b(?:d|p|q|dp|dq|qi|k|key)"""
+    r"""|tokens|passwords|secrets|credentials|creds|keys)["']?\s*:""",
     ignore_case=True,
 )
 """A record without one of these has no value to mask."""
@@ -906,7 +951,7 @@ def _unescaped(escape: bytes) -> bytes:
     return _ESCAPES.get(escape[1:], escape[1:])
 
 
-_PERCENT_WORTH_DECODING = compiled(r"%(?:3[AaDd]|22|27|40|7[Bb]|26|2[0Ff5])")
+_PERCENT_WORTH_DECODING = compiled(r"%(?:3[AaDd]|22|27|40|7[Bb]|26|2[0Ff5]|[46][1-9A-Fa-f]|[57][0-9Aa])")
 _PERCENT_RUN = compiled(r"""[^\s"'<>]*%[0-9A-Fa-f]{2}[^\s"'<>]*""")
 _PERCENT = re.compile(rb"(%[0-9A-Fa-f]{2})")
 _FORM_PERCENT = re.compile(rb"(%[0-9A-Fa-f]{2}|\+)")

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from tersely.masking.patterns import (
     ANCHOR,
+    UUID_FORM,
     Demand,
     Name,
     compiled,
@@ -50,8 +51,8 @@ class _Frame:
     """A mapping or list that is being read."""
 
     __slots__ = (
-        "column", "found", "inner", "is_list", "is_secret", "is_store", "is_web_key", "key", "kind", "names",
-        "private", "secret_data", "values",
+        "column", "found", "holds", "inner", "is_list", "is_secret", "is_store", "is_web_key", "is_wireless", "key",
+        "keys", "kind", "names", "private", "secret_data", "values",
     )  # fmt: skip
 
     def __init__(self, *, column: int, is_list: bool = False, secret_data: list[_Leaf] | None = None) -> None:
@@ -67,6 +68,11 @@ class _Frame:
         self.is_store = False
         """The record is a resource that holds secrets; values in nested records are secret, too."""
         self.is_web_key = False
+        self.is_wireless = False
+        self.keys: list[_Leaf] = []
+        """Values of `key`: that of a wireless network is its password."""
+        self.holds: Name | None = None
+        """What the values of a record are that is called `tokens`, `passwords`, …"""
         self.private: list[_Leaf] = []
         """Private members, if this is a JSON web key."""
         self.inner: list[Any] = []
@@ -94,6 +100,20 @@ _STORE_TYPE = compiled(r"random_(?:password|string|bytes|id)|\w+_secret(?:_versi
 _STORE_ADDRESS = compiled(r"vault\.(?:azure|usgovcloudapi|azure\.cn)|/secrets/[^/]+/versions/", ignore_case=True)
 _WEB_KEY_VALUE = compiled(r"[\w\-+/]+={0,2}")
 _SECRET_VALUE = Name("secret", Demand.ANY)
+_WIRELESS_KEY = Name("password", Demand.ANY)
+_UUID = compiled(UUID_FORM)
+_HOLDERS = {
+    name: Name(kind, Demand.RANDOM)
+    for kind, names in {
+        "token": (b"tokens", b"authtokens", b"accesstokens", b"apitokens"),
+        "password": (b"passwords",),
+        "secret": (b"secrets", b"clientsecrets"),
+        "credential": (b"credentials", b"creds"),
+        "api_key": (b"apikeys", b"accesskeys", b"secretkeys", b"storagekeys"),
+    }.items()
+    for name in names
+}
+"""Names of records whose values are secrets if they are generated."""
 
 
 @lru_cache(maxsize=4096)
@@ -132,6 +152,8 @@ class _Walk:
         if frame.secret_data is None and parent.key.lower() in _DATA_KEYS and not parent.is_list:
             frame.secret_data = []
             parent.found.append(frame.secret_data)
+        if not is_list and parent.key and not parent.is_list:
+            frame.holds = _HOLDERS.get(parent.key.lower().replace(b"_", b"").replace(b"-", b""))
         self.stack.append(frame)
 
     def close(self) -> None:
@@ -159,6 +181,8 @@ class _Walk:
             self._mask(_flat(frame.inner), _SECRET_VALUE)
         elif self.stack and (frame.inner or frame.values):
             self.stack[-1].inner.append([frame.inner, *frame.values])
+        if frame.is_wireless:
+            self._mask(frame.keys, _WIRELESS_KEY)
         if frame.is_web_key:
             self.spans += [
                 SecretSpan(leaf.start, leaf.end, "private_key")
@@ -178,7 +202,16 @@ class _Walk:
             frame.secret_data.append(leaf)
         if frame.is_list or not frame.key:
             return
-        if frame.key.lower() == b"kind":
+        if frame.holds is not None:
+            if _UUID.is_all_of(self.text, leaf.start, leaf.end):
+                self.spans.append(SecretSpan(leaf.start, leaf.end, frame.holds.kind, leaf.quote))
+            self._mask((leaf,), frame.holds)
+        lowered = frame.key.lower()
+        if lowered == b"key":
+            frame.keys.append(leaf)
+        elif lowered.endswith(b"ssid") and not lowered.endswith(b"bssid"):
+            frame.is_wireless = True
+        if lowered == b"kind":
             frame.kind = self.text[leaf.start : leaf.end]
         if role := _role(frame.key):
             self._note(frame, role, leaf, self.text[leaf.start : min(leaf.end, leaf.start + 128)])

@@ -21,7 +21,9 @@ _SENSITIVE = compiled(
     rf"{ANCHOR}|sensitive|masked|concealed|confidential|secure(?:d?\b|_?string)|encrypted|noecho|\bkty\b|\brandom_"
     r"|\blogon\b|identified[ \t]+by|\bsetuser\b|::add-mask|\bsign_?in\b|\buser[ \t]+\S+[ \t]+using\b"
     r"|\bconn(?:ect)?[ \t]+[\w$#]+/|connect\w*\(|\bsequelize\(|_bind\(|imap_open\(|\bcreate_?user[ \t(]|\bcom2sec"
-    r"|:[ \t]*(?:eap|xauth|ntlm|ppk)[ \t]"
+    r"|:[ \t]*(?:eap|xauth|ntlm|ppk)[ \t]|\bencrypt[\"' \t]*[:=]|openssl[ \t]+rand|\bpwgen\b|\b334[ \t]|sselinhalt"
+    r"|@(?:tcp|unix)\(|_(?:en|de)crypt\(|dumpprivkey|setsteamaccount|\bssid\b|->__construct\("
+    r"|(?:ngs|heits|einmal|schalt|\ball?)codes?\b|\btan\b"
     r"|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set|\ba[ks]ia[a-z0-9]{16}",
     ignore_case=True,
 )
@@ -32,11 +34,12 @@ _SIGNS = {
     "key": r"PRIVATE KEY|Private-Lines|<Modulus>|\b(?:MII|MHcCAQEE|MIHcAgEB|MIG|MC4CAQAw|b3BlbnNzaC1rZXktdjE|lQ[OHIc])"
     r"|\b(?:privateExponent|prime[12]|exponent[12]|coefficient|priv):",
     "rows": r"(?i:\b(?:into|copy)[ \t])",
-    "link": r"(?i:reset|invit|magic|verify|confirm|activate|one-?time)",
+    "link": r"/t/|/private-|(?i:reset|invit|magic|verify|confirm|activate|one-?time)",
     "store": r"SecureString|Protect|resource[ \t]",
     "pair": r"[ \t]/[ \t]|[(\[][\"'][\w.@\-]+[\"'],",
     "dsn": r":[^\s:@/\"'<>(){}]+@[A-Za-z0-9/]|(?m:^)[\w.\-*]+:[\d*]+:[\w.\-*]+:|\]:\d",
     "mailbox": r"@[\w\-]+(?:\.[\w\-]+)+:",
+    "digest": r":[0-9a-f]{32}\r?(?m:$)",
     "heading": r"(?m:^)[\w \"'.\-|,;\t]+\r?(?m:$)",
     "foreign": f"(?i:{FOREIGN_NAMES})",
 }
