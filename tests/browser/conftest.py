@@ -1,5 +1,6 @@
 """A browser for the tests of the dashboard, and pages that notice what must not happen."""
 
+import json
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -69,6 +70,30 @@ def watch(page: Page) -> Watched:
     page.on("pageerror", lambda problem: watched.errors.append(str(problem)))
     page.on("console", said)
     return watched
+
+
+async def keep_texts(page: Page, place: str) -> None:
+    """In pages that are opened from now on, `window.texts` has every text that stood at this place, also one that
+    leaves by itself before a busy test looks at it.
+    """
+    await page.add_init_script(
+        f"""(place => {{
+          window.texts = [];
+          new MutationObserver(() => {{
+            for (const one of document.querySelectorAll(place)) window.texts.push(one.textContent);
+          }}).observe(document, {{ subtree: true, childList: true, characterData: true }});
+        }})({json.dumps(place)})"""
+    )
+
+
+async def settled(page: Page) -> None:
+    """Nothing moves from one frame to the next, twice."""
+    await page.wait_for_function(
+        """() => new Promise((done) => requestAnimationFrame(() => {
+          const at = [scrollY, document.documentElement.scrollHeight].join();
+          requestAnimationFrame(() => requestAnimationFrame(() => done(at === [scrollY, document.documentElement.scrollHeight].join())));
+        }))"""
+    )
 
 
 @pytest.fixture

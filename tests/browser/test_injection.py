@@ -211,16 +211,23 @@ async def answer_with(page: Page, evil: list[str]) -> None:
     )
 
 
-async def opened(page: Page) -> None:
-    await page.locator("details").evaluate_all("all => all.forEach(one => one.open = true)")
+async def opened(page: Page, has: str) -> None:
+    """Everything that can be unfolded, until what has to be there is: pages are drawn over several frames."""
+    await page.wait_for_function(
+        """(has) => {
+          for (const one of document.querySelectorAll('details')) one.open = true;
+          return document.querySelector(has)?.checkVisibility();
+        }""",
+        arg=has,
+    )
 
 
-async def choosing(page: Page) -> None:
+async def choosing(page: Page, has: str) -> None:
     await page.locator("#override summary").first.click()
     await page.get_by_label("Choose the servers").check()
 
 
-async def as_it_is(page: Page) -> None:
+async def as_it_is(page: Page, has: str) -> None:
     """The page shows what it has without being asked."""
 
 
@@ -230,7 +237,7 @@ class Shown:
 
     address: str
     has: str
-    open: Callable[[Page], Awaitable[None]] = as_it_is
+    open: Callable[[Page, str], Awaitable[None]] = as_it_is
 
 
 PAGES = (
@@ -260,7 +267,7 @@ async def test_every_page_shows_foreign_text_as_text(
     await page.goto(service.address + address)
     await expect(page.locator("h1, h2").first).to_be_attached()
     await page.wait_for_load_state("networkidle")
-    await shown.open(page)
+    await shown.open(page, shown.has)
     await expect(page.locator(shown.has).first).to_be_visible()
     await harmless(watched, "body" if address == "/docs" else "main")
 

@@ -19,6 +19,7 @@ from tersely.results.kept import KeptResults
 from tersely.sessions.worker import SessionOutcome
 from tersely.store.results import Origin
 from tersely.store.sessions import Session
+from tests.browser.conftest import keep_texts
 from tests.browser.long_session import long_work
 from tests.web.running import Running, running
 
@@ -116,6 +117,24 @@ async def test_what_is_looked_for_stands_in_the_address(service: Running, sessio
     await expect(page.get_by_role("heading", name="No matching sessions")).to_be_visible()
 
 
+async def test_a_filter_that_is_chosen_right_after_typing_keeps_what_was_typed(
+    service: Running, session: str, page: Page
+) -> None:
+    await page.goto(service.address)
+    await expect(page.locator("li.row").first).to_be_visible()
+    await page.evaluate(
+        """() => {
+          const field = document.querySelector('input[type=search]');
+          field.value = 'restart';
+          field.dispatchEvent(new Event('input'));
+          [...document.querySelectorAll('button.chip')].find((one) => one.textContent === 'Done').click();
+        }"""
+    )
+    await expect(page).to_have_url(re.compile(r"q=restart.*status=completed|status=completed.*q=restart"))
+    await expect(page.get_by_role("searchbox")).to_have_value("restart")
+    await expect(page.locator("li.row")).to_have_count(1)
+
+
 async def test_a_session_that_comes_in_appears_by_itself(service: Running, session: str, page: Page) -> None:
     await page.goto(service.address)
     await expect(page.locator("#link-state")).to_have_text("live")
@@ -159,9 +178,9 @@ async def test_every_event_has_an_address(service: Running, session: str, page: 
         await page.goto(f"{service.address}/sessions/{session}#event-{event['event_id']}")
         marked = page.locator(".marked")
         await expect(marked).to_have_count(1)
-        assert await marked.locator(
-            f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']"
-        ).count()
+        await expect(
+            marked.locator(f"xpath=self::*[@id='event-{event['event_id']}'] | .//*[@id='event-{event['event_id']}']")
+        ).to_have_count(1)
         await expect(marked.locator("details")).to_have_attribute("open", "")
 
 
@@ -245,10 +264,10 @@ async def test_an_unreachable_database_is_reported_and_tried_again(service: Runn
         viewer.on_message(heard)
 
     await page.route_web_socket(re.compile("/api/v1/ws"), between)
+    await keep_texts(page, "#link-state")
     await page.goto(f"{service.address}/sessions/{session}")
-    state = page.locator("#link-state")
-    await expect(state).to_have_text(re.compile("database unavailable"))
-    await expect(state).to_have_text("live")
+    await page.wait_for_function("() => window.texts.some((text) => text.includes('database unavailable'))")
+    await expect(page.locator("#link-state")).to_have_text("live")
     assert len(asked) == 2 and asked[0] == asked[1]
 
 

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from playwright.async_api import Page, expect
 
+from tests.browser.conftest import settled
 from tests.browser.model import FIRST_WORDS, THOUGHT, Storyteller
 from tests.browser.service import Up, demo_configuration, demo_incident, service
 
@@ -57,7 +58,8 @@ async def test_an_alert_is_submitted_watched_and_understood_and_another_one_canc
     # The tool call, opened: before and after side by side.
     card = page.locator(".call-row")
     await expect(card).to_contain_text("cluster.get_logs")
-    await expect(card.locator(".saved")).to_be_visible()
+    # Condensed: until then the row is drawn anew, and a click may meet one that is replaced.
+    await expect(card.locator(".saved i")).to_be_visible()
     await card.locator("summary").click()
     await card.get_by_role("link", name="Before and after").click()
     await expect(page.get_by_role("heading", name="Before")).to_be_visible()
@@ -110,7 +112,7 @@ async def test_a_reload_in_the_middle_loses_nothing(stage: Stage, page: Page) ->
     gate.set()
     await expect(page.get_by_role("region", name="Analysis")).to_contain_text("killed by the kernel")
     answer = page.locator(".event[data-type=llm_response]").first
-    assert " ".join((await answer.locator(".body").inner_text()).split()) == " ".join(FIRST_WORDS.split())
+    await expect(answer.locator(".body")).to_have_text(" ".join(FIRST_WORDS.split()), use_inner_text=True)
     events = (await stage.up.ask("GET", f"/sessions/{session}/timeline"))["items"]
     shown = [event["event_id"] for event in events if event["event_type"] != "mcp_tool_summary"]
     rows = page.locator("li.event")
@@ -135,9 +137,9 @@ async def test_a_page_goes_on_after_the_server_was_killed_and_started_again(stag
     gate.set()
     await expect(page.get_by_role("region", name="Analysis")).to_contain_text("killed by the kernel")
     assert await page.evaluate("window.same"), "nobody reloaded the page"
+    await expect(page.locator(".event[data-status=streaming], .call-row[data-status=running]")).to_have_count(0)
     drawn = await page.locator("li.event").evaluate_all("rows => rows.map(row => row.id)")
     assert len(drawn) == len(set(drawn))
-    await expect(page.locator(".event[data-status=streaming], .call-row[data-status=running]")).to_have_count(0)
 
 
 async def test_streaming_does_not_scroll_a_page_that_is_not_at_the_end(stage: Stage, page: Page) -> None:
@@ -151,9 +153,11 @@ async def test_streaming_does_not_scroll_a_page_that_is_not_at_the_end(stage: St
     await page.evaluate("scrollTo(0, 260)")
     await page.wait_for_function("() => scrollY === 260")
     thought = page.locator(".event[data-type=llm_thinking]")
+    await settled(page)
     before = await thought.evaluate("row => row.getBoundingClientRect().top")
     gate.set()
     await expect(page.get_by_role("region", name="Analysis")).to_be_attached()
     await expect(page.locator(".session-head .pill")).to_have_text("done")
+    await settled(page)
     after = await thought.evaluate("row => row.getBoundingClientRect().top")
     assert abs(after - before) < 2, "the analysis was put above without moving what was being read"

@@ -17,6 +17,7 @@ from tersely.masking.masked import assume_masked
 from tersely.results.kept import KeptResults
 from tersely.sessions.worker import SessionOutcome
 from tersely.store.sessions import Session
+from tests.browser.conftest import settled
 from tests.web.running import Running, running
 
 FIRST, MORE = 900, 120
@@ -173,6 +174,7 @@ async def test_the_view_follows_new_events_at_the_end_and_stays_put_elsewhere(st
     stage.further.set()
     await all_drawn(reader, FIRST + MORE)
     await expect(reader.locator(".session-head .pill")).to_have_text("done")
+    await expect(reader.locator(".result")).to_contain_text("All is well.")
     await settled(reader)
     assert abs(await read.evaluate("row => row.getBoundingClientRect().top") - before) < 2
     assert await reader.locator("li.event").count() < 300, "what came far below was not drawn"
@@ -183,13 +185,3 @@ async def test_the_view_follows_new_events_at_the_end_and_stays_put_elsewhere(st
     )["items"][-1]
     await expect(page.locator(f"#event-{last['event_id']}")).to_be_in_viewport()
     await reader.close()
-
-
-async def settled(page: Page) -> None:
-    """Nothing moves from one frame to the next, twice."""
-    await page.wait_for_function(
-        """() => new Promise((done) => requestAnimationFrame(() => {
-          const at = [scrollY, document.documentElement.scrollHeight].join();
-          requestAnimationFrame(() => requestAnimationFrame(() => done(at === [scrollY, document.documentElement.scrollHeight].join())));
-        }))"""
-    )

@@ -139,14 +139,14 @@ export function menu(label, ...items) {
   const details = h(
     "details.menu",
     null,
-    h("summary.button", null, label, icon("more")),
+    h("summary.button", { dataset: { action: `menu ${label}` } }, label, icon("more")),
     h(
       "div.menu-items",
       { role: "group", "aria-label": label },
       items.filter(Boolean).map((item) => {
         if (item instanceof Node) return item;
         const [words, action] = item;
-        return h("button", { type: "button", onclick: action }, words);
+        return h("button", { type: "button", dataset: { action: `menu ${label}, ${words}` }, onclick: action }, words);
       }),
     ),
   );

@@ -241,6 +241,7 @@ class SessionPage extends HTMLElement {
     this.reason = one.reason;
     title(one.title || one.alert_type);
     const keep = this.top.querySelector(":focus")?.dataset.action;
+    const unfolded = [...this.top.querySelectorAll("details.menu[open] > summary")].map((summary) => summary.dataset.action);
     const bad = one.status === "failed" || one.status === "timed_out";
     put(
       this.top,
@@ -266,7 +267,8 @@ class SessionPage extends HTMLElement {
       one.reason && one.status !== "completed" && h(bad ? "p.problem" : "p.reason", null, one.reason),
       one.attempt > 1 && h("p.quiet-words", null, `Resumed after an interruption (attempt ${one.attempt}); finished steps were not repeated.`),
     );
-    if (keep) this.top.querySelector(`[data-action=${keep}]`)?.focus({ preventScroll: true });
+    for (const action of unfolded) this.top.querySelector(`details.menu:has(> [data-action="${CSS.escape(action)}"])`)?.setAttribute("open", "");
+    if (keep) this.top.querySelector(`[data-action="${CSS.escape(keep)}"]`)?.focus({ preventScroll: true });
   }
 
   #share() {
@@ -449,6 +451,7 @@ class SessionPage extends HTMLElement {
   }
 
   #applyFilter() {
+    clearTimeout(this.#looking); // What was typed is applied here: drawing again would take the focus away.
     const [, fits] = FILTERS[this.#filter];
     const words = this.field.value.trim().toLowerCase();
     const isWanted = (item) => fits(item) && (!this.agent || item.execution === this.agent) && (!words || searchable(item).toLowerCase().includes(words));

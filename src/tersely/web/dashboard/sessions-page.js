@@ -71,7 +71,8 @@ class SessionsPage extends HTMLElement {
   }
 
   #look(change) {
-    const asked = { ...this.asked, ...change };
+    clearTimeout(this.typing); // What was typed is applied here, also when another filter is chosen before its time.
+    const asked = { ...this.asked, q: this.field.value.trim(), ...change };
     go(`/${query(asked)}`, { replace: "q" in change });
   }
 
