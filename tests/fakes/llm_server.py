@@ -177,6 +177,7 @@ async def serving(app: Any, *, lifespan: Literal["on", "off"] = "off", port: int
         access_log=False,
         lifespan=lifespan,
         timeout_graceful_shutdown=1,
+        timeout_keep_alive=75,  # As providers have it: longer than clients keep a silent connection.
     )
     server = uvicorn.Server(config)
     stopped = anyio.Event()

@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from tersely.http.listen import handled_signals, listen, serve_http
+from tersely.http.listen import build_server, handled_signals, listen, serve_http
 
 
 def application(events: list[str]) -> Starlette:
@@ -145,6 +145,11 @@ async def test_listeners_to_streams_do_not_delay_the_end_and_requests_in_flight_
             assert "request" not in ends
             ended.set()
     assert sorted(ends) == ["request", *["stream"] * 25, *["viewer"] * 25]
+
+
+def test_clients_and_proxies_close_silent_connections_first() -> None:
+    """Otherwise a request may meet the server closing: nginx keeps its connections for 60 s, httpx for 5."""
+    assert build_server(application([])).config.timeout_keep_alive > 60
 
 
 async def test_forwarded_headers_count_only_where_they_are_trusted() -> None:

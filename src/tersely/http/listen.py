@@ -24,6 +24,11 @@ GRACE_SECONDS = 5
 HEADER_SECONDS = 30
 """How long a client may take to send a request's headers; half-sent ones would use up the sockets."""
 
+KEEP_ALIVE_SECONDS = 75
+"""How long a silent connection stays open. Longer than clients and proxies keep theirs (up to a minute), so that these
+close first: a request that is sent while the server closes is lost, and only some of them may be sent again.
+"""
+
 MAX_WEBSOCKET_MESSAGE_BYTES = 64 * 1024
 """Largest WebSocket message accepted from a client."""
 
@@ -68,6 +73,7 @@ def build_server(
         proxy_headers=trust_proxy_headers,
         server_header=False,
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         ws="auto" if websockets else "none",
         ws_max_size=MAX_WEBSOCKET_MESSAGE_BYTES,
         ws_ping_interval=20,
