@@ -262,8 +262,10 @@ async def test_a_call_that_takes_too_long_is_cancelled_and_its_late_answer_dropp
 async def test_a_caller_who_leaves_stops_the_work_at_the_server(era: str) -> None:
     honest = Honest()
     async with honest.listening() as url, one(web(url, protocol=era)) as connection:
-        with anyio.move_on_after(0.3):
-            await call(connection, "hang")
+        async with anyio.create_task_group() as caller:
+            caller.start_soon(call, connection, "hang")
+            await until(lambda: honest.hanging == 1)
+            caller.cancel_scope.cancel()
         await until(lambda: honest.cancelled == 1)
         assert await said(connection, "echo", text="x") == "x"
 

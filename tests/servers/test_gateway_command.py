@@ -102,9 +102,12 @@ async def test_a_call_that_is_cancelled_is_cancelled_at_the_server() -> None:
     async with Client(started("--", *hanging), mode="legacy") as client:
         # The first call waits for the server.
         assert text_of(await client.call_tool_mcp("what_was_cancelled", {})) == "0"
-        with anyio.move_on_after(1):
-            await client.call_tool_mcp("hang", {})
         with anyio.fail_after(300):
+            async with anyio.create_task_group() as caller:
+                caller.start_soon(client.call_tool_mcp, "hang", {})
+                while text_of(await client.call_tool_mcp("what_hangs", {})) != "1":
+                    await anyio.sleep(0.05)
+                caller.cancel_scope.cancel()
             while text_of(await client.call_tool_mcp("what_was_cancelled", {})) != "1":
                 await anyio.sleep(0.05)
 

@@ -12,6 +12,10 @@ def hang(server: PlainServer, request: Message) -> None:
     waiting.append(request)
 
 
+def what_hangs(server: PlainServer, request: Message) -> Message:
+    return text(str(len(waiting)))
+
+
 def what_was_cancelled(server: PlainServer, request: Message) -> Message:
     return text(str(len(cancelled)))
 
@@ -40,5 +44,5 @@ class Hanging(PlainServer):
 
 
 if __name__ == "__main__":
-    handlers = [hang, what_was_cancelled, answer_late, play_dead, work]
+    handlers = [hang, what_hangs, what_was_cancelled, answer_late, play_dead, work]
     Hanging({handler.__name__: handler for handler in handlers}).serve()

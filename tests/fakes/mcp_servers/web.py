@@ -37,6 +37,9 @@ class Honest:
     """Counts what happens to it."""
 
     name: str = "honest"
+    hanging: int = 0
+    """Calls of `hang` that have arrived."""
+
     cancelled: int = 0
     calls: int = 0
     url: str = ""
@@ -68,6 +71,7 @@ class Honest:
 
         @server.tool
         async def hang() -> str:
+            self.hanging += 1
             try:
                 await anyio.sleep_forever()
             except anyio.get_cancelled_exc_class():
