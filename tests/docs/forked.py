@@ -33,9 +33,10 @@ def serve(folder: Path) -> None:
         listener.bind(address)
         listener.listen(50)
         _import_everything()
-        client = folder / "tersely"
+        client = folder / "client"
         client.write_text(CLIENT.format(python=sys.executable, program=program, address=address), "utf-8")
         client.chmod(0o755)
+        client.rename(folder / "tersely")  # Whoever waits for it may call it at once.
         while True:
             connection, _ = listener.accept()
             if os.fork() == 0:
