@@ -3,9 +3,9 @@
 `Focus.parse("why is checkout-7f slow since 14:00?")` splits a question into terms
 (quoted phrases, whole identifiers, stemmed words, parts of identifiers, short and
 compound forms, synonyms) and intents (trouble, the unusual, superlatives,
-comparisons, times). `scan` finds all terms and all words of severity in many texts in
-one Aho-Corasick pass, so the cost depends on the number of matches and not on the
-number of words.
+comparisons, times). `scan` finds all terms in many texts in one Aho-Corasick pass and
+all words of severity in another, so the cost depends on the number of matches and not
+on the number of words.
 
 What follows `ARGUMENTS` in a question are values of the call that produced the text:
 weak terms without intents. Masks weigh nothing.
@@ -23,7 +23,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate, takewhile
 from typing import Any, Literal
 
@@ -543,14 +543,13 @@ def _short_forms(word: str) -> list[str]:
     ]
 
 
-_SEVERE = {word: (len(word), ((-1, "severe", level),)) for word, level in SEVERITY.items()}
 _TROUBLES = frozenset(map(stem, SEVERITY))
 _ZERO = re.compile(r"[\"']?\s?[:=]\s{0,2}[\"']?(?:0(?![\d.])|false\b|null\b|none\b)", re.I)
 _COUNTING = re.compile(r"\b(?:how many|number of|count|any|is there|are there|total)\b", re.I)
 
 
-def _build(terms: tuple[Term, ...], language: str = "english", *, counting: bool = False) -> ahocorasick.Automaton:
-    """Build one automaton for terms and words of severity; a pattern may be both, or several terms.
+def _build(terms: tuple[Term, ...], language: str, *, counting: bool) -> ahocorasick.Automaton | None:
+    """Build one automaton for all terms, None if there are none; a pattern may be several terms.
 
     Unless the question asks how many there are, `failed=0` is no failure.
     """
@@ -575,13 +574,26 @@ def _build(terms: tuple[Term, ...], language: str = "english", *, counting: bool
             patterns.setdefault(term.text, []).append((index, "trouble", term.weight))
         else:
             patterns.setdefault(term.text, []).append((index, "stem", term.weight))
+    if not patterns:
+        return None
     automaton = ahocorasick.Automaton()
-    for word, entry in _SEVERE.items():
-        automaton.add_word(word, entry)
     for pattern, values in patterns.items():
-        if pattern in _SEVERE:
-            values += _SEVERE[pattern][1]
-        automaton.add_word(pattern, (len(pattern), tuple(values)))
+        automaton.add_word(pattern, (len(pattern), values))
+    automaton.make_automaton()
+    return automaton
+
+
+_FREQUENT_FIRST = "etaonisrhldcumfpgwybvkxjqz"
+"""The letters of English. The automaton looks for a character among the first letters of its words in this order."""
+
+
+@cache
+def _severe_words(*, ascii_only: bool) -> ahocorasick.Automaton:
+    """Build the automaton of the words of severity; in a text in ASCII the others cannot occur."""
+    automaton = ahocorasick.Automaton()
+    for word in sorted(SEVERITY, key=lambda word: (_FREQUENT_FIRST + word[0]).index(word[0])):
+        if word.isascii() or not ascii_only:
+            automaton.add_word(word, (len(word), SEVERITY[word]))
     automaton.make_automaton()
     return automaton
 
@@ -626,9 +638,8 @@ _LONGEST_BLOCK = 4_000_000
 def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n", severe: bool = True) -> Found:
     """Find the terms of the focus and the words of severity in all texts in one pass; with `severe` off, terms only."""
     count = len(texts)
-    severity = [0.0 if severe else math.inf] * count  # No word is worse than that, so none is looked at.
+    severity = [0.0] * count
     hits: list[dict[int, int] | None] = [None] * count
-    automaton = focus._automaton if focus._automaton is not None else _build(())
     # In blocks, so that the joined copy never doubles the memory of a large input.
     is_short = sum(map(len, texts)) + count < _LONGEST_BLOCK
     start = 0
@@ -637,67 +648,78 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n", severe: b
         while end < count and size < _LONGEST_BLOCK:
             size += len(texts[end]) + 1
             end += 1
-        _scan_block(texts, start, end, separator, automaton, severity, hits)
+        block = _Block(texts[start:end], start, separator)
+        if focus._automaton is not None:
+            block.find_terms(focus._automaton, hits)
+        if severe:
+            block.find_severity(severity)
         start = end
-    if not severe:
-        severity = [0.0] * count
     for at in [at for at, level in enumerate(severity) if level]:
         if len(texts[at]) < _LONGEST_OUTCOME and _may_have_passed(texts[at]) and _PASSED.search(texts[at]):
             severity[at] = 0.0
     return _rank(texts, focus, severity, hits)
 
 
-def _scan_block(
-    texts: Sequence[str],
-    start: int,
-    end: int,
-    separator: str,
-    automaton: ahocorasick.Automaton,
-    severity: list[float],
-    hits: list[dict[int, int] | None],
-) -> None:
-    joined = separator.join(texts[start:end])
-    low = lowered(joined)
-    size = len(low)
-    step = len(separator)
-    limits = [limit - step for limit in accumulate(len(text) + step for text in texts[start:end])]
-    at = start
-    limit = limits[0]
-    for last, (length, values) in automaton.iter(low):
-        first = last - length + 1
-        if first > limit:
-            at = start + bisect_left(limits, first, at - start + 1)
-            limit = limits[at - start]
-        if last > limit:
-            continue  # The match spans two texts.
-        after = last + 1
-        following = low[after] if after < size else " "
-        before = low[first - 1] if first else " "
-        for index, how, level in values:
-            if how == "exact":
-                if (following.isalnum() and low[last].isalnum() and low[last] < "぀") or (
-                    before.isalnum() and low[first].isalnum() and low[first] < "぀"
-                ):
+class _Block:
+    """Consecutive texts, joined to be searched in one pass."""
+
+    def __init__(self, texts: Sequence[str], start: int, separator: str) -> None:
+        self.start = start
+        self.joined = separator.join(texts)
+        self.low = lowered(self.joined)
+        step = len(separator)
+        self.limits = [limit - step for limit in accumulate([len(text) + step for text in texts])]
+        """Where each text ends."""
+
+    def find_terms(self, automaton: ahocorasick.Automaton, hits: list[dict[int, int] | None]) -> None:
+        """Count for each text how often it contains each term."""
+        joined, low, limits, start = self.joined, self.low, self.limits, self.start
+        size = len(low)
+        at = start
+        limit = limits[0]
+        for last, (length, values) in automaton.iter(low):
+            first = last - length + 1
+            if first > limit:
+                at = start + bisect_left(limits, first, at - start + 1)
+                limit = limits[at - start]
+            if last > limit:
+                continue  # The match spans two texts.
+            after = last + 1
+            following = low[after] if after < size else " "
+            before = low[first - 1] if first else " "
+            for index, how, level in values:
+                if how == "exact":
+                    if (following.isalnum() and low[last].isalnum() and low[last] < "぀") or (
+                        before.isalnum() and low[first].isalnum() and low[first] < "぀"
+                    ):
+                        continue
+                elif how == "stem" or how == "trouble":
+                    if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
+                        continue
+                    if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
+                        continue
+                    if how == "trouble" and _ZERO.match(low, _word_end(joined, first)):
+                        continue
+                elif not _FITS[how](joined, low, first, after, level):
                     continue
-            elif how == "stem" or how == "trouble":
-                if before.isalpha() and not (joined[first].isupper() and not joined[first - 1].isupper()):
-                    continue
-                if following.isalpha() and not joined[after].isupper() and not _is_form(joined, low, first, after):
-                    continue
-                if how == "trouble" and _ZERO.match(low, _word_end(joined, first)):
-                    continue
-            elif how != "severe":
-                if not _FITS[how](joined, low, first, after, level):
-                    continue
-            else:
-                if level > severity[at]:
-                    severity[at] = max(severity[at], _severity_of(joined, low, first, after, level))
-                continue
-            seen = hits[at]
-            if seen is None:
-                hits[at] = {index: 1}
-            else:
-                seen[index] = seen.get(index, 0) + 1
+                seen = hits[at]
+                if seen is None:
+                    hits[at] = {index: 1}
+                else:
+                    seen[index] = seen.get(index, 0) + 1
+
+    def find_severity(self, severity: list[float]) -> None:
+        """Find for each text its worst word."""
+        joined, low, limits, start = self.joined, self.low, self.limits, self.start
+        at = start
+        limit = limits[0]
+        for last, (length, level) in _severe_words(ascii_only=low.isascii()).iter(low):
+            first = last - length + 1
+            if first > limit:
+                at = start + bisect_left(limits, first, at - start + 1)
+                limit = limits[at - start]
+            if last <= limit and level > severity[at]:
+                severity[at] = max(severity[at], _severity_of(joined, low, first, last + 1, level))
 
 
 def _begins(joined: str, first: int) -> bool:

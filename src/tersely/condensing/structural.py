@@ -34,6 +34,9 @@ multiple of the text.
 COUNTED_ASIDE = 100_000
 """In characters. The tokens of a shorter text are counted faster than a thread starts."""
 
+COUNTED_FIRST = 16_384
+"""In characters. The tokens of a text that is not longer are counted at once: its count says whether it fits, too."""
+
 MOST_VALUES = 1_500_000
 """Values of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost
 hundreds of megabytes.
@@ -55,7 +58,8 @@ def condense_structurally(
     is read in sections of about so many characters, which else only very long texts are.
     """
     text = _whole_characters(text)
-    if not tokenizer.exceeds(text, budget):
+    counted = tokenizer.count(text) if tokens_before is None and len(text) <= COUNTED_FIRST else None
+    if not (tokenizer.exceeds(text, budget) if counted is None else counted > budget):
         tokens = tokenizer.count(text)
         return Condensed(
             text=text,
@@ -65,6 +69,13 @@ def condense_structurally(
             encoding=tokenizer.name,
             account=Account.whole(text),
         )
+    return _longer(text, budget, focus, tokenizer, counted if tokens_before is None else tokens_before, section)
+
+
+def _longer(
+    text: str, budget: int, focus: str, tokenizer: Tokenizer, tokens_before: int | None, section: int = 0
+) -> Condensed:
+    """Condense a text that exceeds the budget."""
     lines = LineTokenizer.of(tokenizer)
     if tokens_before is not None or len(text) < COUNTED_ASIDE:
         packed, account, kind, closing = _condensed(text, budget, focus, lines, section)
@@ -284,14 +295,21 @@ def condense_within(text: str, budget: int, focus: str = "") -> Condensed:
     """
     if budget < SMALLEST_BUDGET:
         raise InputError(f"budget ({budget}) must be at least {SMALLEST_BUDGET} tokens; nothing readable fits in less.")
-    return whole_text(text, budget) or condense_structurally(text, budget, focus)
+    if len(text) > COUNTED_FIRST:
+        return whole_text(text, budget) or condense_structurally(text, budget, focus)
+    tokens = O200K.count(text)
+    if tokens <= budget:
+        return _unchanged(text, tokens)
+    whole = _whole_characters(text)
+    return _longer(whole, budget, focus, O200K, tokens) if whole is text else condense_structurally(whole, budget, focus)
 
 
 def whole_text(text: str, budget: int) -> Condensed | None:
     """The text itself, if it fits. Finding out costs in proportion to the budget, not to the text."""
-    if O200K.exceeds(text, budget):
-        return None
-    tokens = O200K.count(text)
+    return None if O200K.exceeds(text, budget) else _unchanged(text, O200K.count(text))
+
+
+def _unchanged(text: str, tokens: int) -> Condensed:
     return Condensed(
         text=text, status="passthrough", tokens_before=tokens, tokens_after=tokens, account=Account.whole(text)
     )
