@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any
 
 import pytest
@@ -401,6 +402,33 @@ def test_lines_that_repeat_in_a_long_text_are_counted_once_and_the_count_is_exac
     exact = len(Tokenizer(name).encode(text))
     meter.characters = 0
     assert Tokenizer(name).count(text) == exact and meter.characters < len(text) / 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_words_that_repeat_in_lines_that_do_not_are_counted_once_and_the_count_is_exact(
+    name: EncodingName, meter: Meter
+) -> None:
+    words = 9 * ["ok", "don't", "x;", "/usr/lib", "…", "'s", "-", "日本", "{", "a:", "é", "b\t", "  c"]
+    words += ["d;\n", "e\n\n  ", ";\n/"]
+    chance = Random(7)
+    lines = [" ".join(chance.choices(words, k=9)) + chance.choice(";z") for _ in range(9_000)]
+    text = "\n".join(lines)
+    exact = len(Tokenizer(name).encode(text))
+    meter.characters = 0
+    assert Tokenizer(name).count(text) == exact and meter.characters < len(text) / 4
+
+
+@given(st.lists(st.sampled_from(NASTY), min_size=1, max_size=60), st.sampled_from((O200K, CL100K)))
+def test_words_are_counted_as_in_one_go(pieces: list[str], tokenizer: Tokenizer) -> None:
+    text = "".join(pieces)
+    assert tokenizer._count_of_words((text + " ") * 4) == len(tokenizer.encode((text + " ") * 4))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("text", [" " * 40_000, "\n" * 40_000, "a b " * 9_000 + " " * 40_000, ";\n" * 20_000, "a"])
+def test_words_of_little_but_white_space_are_counted(text: str, name: EncodingName) -> None:
+    tokenizer = Tokenizer(name)
+    assert tokenizer._count_of_words(text) == sum(tokenizer._counts(text))
 
 
 def test_head_and_tail_of_ordinary_text_read_little_more_than_they_return(meter: Meter) -> None:

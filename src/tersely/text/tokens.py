@@ -53,6 +53,14 @@ _WINDOW = 4_000_000
 """In characters. Lines that repeat are counted once in each window of a text of at least that many."""
 _MOST_DIFFERENT = 0.8
 """Share of the beginning in different lines; where more of it differs, finding the others costs more than it saves."""
+_SAMPLED_WORDS = 30_000
+_MOST_DIFFERENT_WORDS = 0.4
+"""The same for words, in so many characters; finding words takes longer than finding lines."""
+_WORD = re.compile(r"(?<![ \t\n])[ \t\n]*+[^ \t\n]++(?:(?<![A-Za-z0-9])\n[ \t\n]*+[^ \t\n]++)*+")
+"""A word with the white space before it. It begins at a seam, so one with a line break in front of it that is no seam
+belongs to the word above.
+"""
+_OTHER_SPACE = re.compile(r"[^\S \t\n]")
 _SEAM_DISTANCE = 64
 _LONGEST_INDENT = 64
 
@@ -240,7 +248,7 @@ class Tokenizer:
         for window in map(with_equal_digits, _pieces(text, _WINDOW)):
             begin = window[:_REPEATS_FROM]
             if sum(map(len, set(begin.split("\n")))) > _MOST_DIFFERENT * len(begin):
-                total += sum(self._counts(window))
+                total += self._count_of_words(window)
                 continue
             *lines, last = _line_pieces(window)
             often.update(lines)
@@ -256,6 +264,29 @@ class Tokenizer:
         for line, times in often.items():
             as_often.setdefault(times, []).append(line)
         return sum(times * sum(self._counts("\n".join([*lines, ""]))) for times, lines in as_often.items())
+
+    def _count_of_words(self, text: str) -> int:
+        """The token count of a text, without `factor`; words that repeat are counted once."""
+        begin = text[:_SAMPLED_WORDS]
+        if sum(map(len, set(_WORD.findall(begin)))) > _MOST_DIFFERENT_WORDS * len(begin) or _OTHER_SPACE.search(text):
+            return sum(self._counts(text))
+        first, *words = _WORD.findall(text) or [text]
+        if not words:
+            return sum(self._counts(text))
+        last = words.pop() + text[len(text.rstrip(" \t\n")) :]
+        often = Counter(words)
+        if max(map(len, (first, last, *often))) > _PIECE:
+            return sum(self._counts(text))  # Such a word may have to be cut where there is no seam.
+        total = sum(self._counts(first)) + sum(self._counts(last))
+        as_often: dict[int, list[str]] = {}
+        for word, times in often.items():
+            as_often.setdefault(times, []).append(word)
+        for times, alike in as_often.items():
+            # Before a line break, a letter makes the seam; it is one token.
+            broken = [f" a{word}" for word in alike if word[0] == "\n"]
+            others = [word for word in alike if word[0] != "\n"]
+            total += times * (sum(self._counts("".join(broken + others))) - len(broken))
+        return total
 
     def at_least(self, text: str) -> int:
         """A lower bound of the count, many times faster: words and groups of digits never share a token."""
