@@ -32,7 +32,9 @@ MOST_FOR_COLUMNS = 100_000
 MOST_COUNTED = 3
 """Fields whose values are counted over all lines."""
 
-_VARIABLE = re.compile(r"\dx[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_VARIABLE = re.compile(r"[\da-fA-F](?:(?<=\d)x[0-9a-fA-F]+|(?<=[0-9a-fA-F])[0-9a-fA-F]{7,}|(?<=\d)[\w.:-]*)")
+"""A number or hexadecimal identifier. Begins with the characters that it can begin with: others are passed quickly."""
+_VARIABLE_ASCII = re.compile(_VARIABLE.pattern, re.ASCII)
 _CLOCK = re.compile(r"\d:[0-5]\d")
 _ONLY_A_TIME = re.compile(
     r"[\W\d_]*+(?:(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|[TZ]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+"
@@ -153,7 +155,11 @@ def add_standing(features: Features, texts: list[str], focus: Focus, columns: li
 
 def shapes_of(texts: list[str]) -> list[str]:
     """Return the lines with their numbers and identifiers masked."""
-    return of_each_form(lambda line: _VARIABLE.sub("#", line), [line[:160] for line in texts])
+    return of_each_form(_without_variables, [line[:160] for line in texts])
+
+
+def _without_variables(line: str) -> str:
+    return (_VARIABLE_ASCII if line.isascii() else _VARIABLE).sub("#", line)
 
 
 def patterns_of(texts: list[str]) -> list[Hashable]:

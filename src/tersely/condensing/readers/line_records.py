@@ -222,36 +222,37 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
         len(filled) > 0.98 * len(sample) and not any(sample[at][0] in " \t" for at in filled)
     ):
         return None
-    if sum(1 for at in filled if sample[at][:400].rstrip()[-1:] in _ENDS_OF_STATEMENTS) > 0.35 * len(filled):
+    texts = [sample[at] for at in filled]
+    if len([1 for line in texts if line[:400].rstrip()[-1:] in _ENDS_OF_STATEMENTS]) > 0.35 * len(texts):
         return None
-    if sum(1 for at in filled if sample[at].count("  ") > 3 and _COLUMNS.match(sample[at][:300])) > 0.5 * len(filled):
+    if len([1 for line in texts if line.count("  ") > 3 and _COLUMNS.match(line[:300])]) > 0.5 * len(texts):
         return None  # A table
-    marked = sum(1 for at in filled if _HEADING.match(sample[at]) or "](" in sample[at][:400]) >= max(
-        3, 0.03 * len(filled)
-    )
-    fields = sum(1 for at in filled if _KEY.match(sample[at][:80])) / len(filled)
-    keyed = fields > 0.6
+    indents = [len(line) - len(line.lstrip()) for line in texts]
     found: dict[tuple[int, str, int], list[int]] = {}
-    for order, at in enumerate(filled):
-        line = sample[at]
-        indent = len(line) - len(line.lstrip())
+    firsts: dict[int, str] = {}
+    for order, (line, indent) in enumerate(zip(texts, indents, strict=True)):
         content = line[indent : indent + 200]
         if indent > 8 or _NO_OPENING.match(content) or _TIME.match(content):
             continue
         one, two = _keys(content)
+        firsts[order] = one
         found.setdefault((indent, one, 1), []).append(order)
         if two != one:
             found.setdefault((indent, two, 2), []).append(order)
+    if not any(len(places) >= FEWEST for places in found.values()):
+        return None
+    marked = len([1 for line in texts if _HEADING.match(line) or "](" in line[:400]]) >= max(3, 0.03 * len(texts))
+    fields = len([1 for line in texts if _KEY.match(line[:80])]) / len(texts)
+    keyed = fields > 0.6
     starts = sorted(
-        len(sample[at]) - len(sample[at].lstrip())
+        indents[order]
         for order, at in enumerate(filled)
         if not order or filled[order - 1] < at - 1 or _RULE.match(sample[at - 1][:200])
     )
-    indents = [len(sample[at]) - len(sample[at].lstrip()) for at in filled]
     heads = {
-        order: _keys(sample[filled[order]].lstrip()[:200])[0]
+        order: firsts.get(order) or _keys(texts[order][own : own + 200])[0]
         for order, (own, below) in enumerate(pairwise(indents))
-        if below > own and sample[filled[order]].lstrip()[0].isalpha()
+        if below > own and texts[order][own].isalpha()
     }
     best: tuple[float, Opening] | None = None
     for (indent, key, words), places in found.items():

@@ -59,8 +59,17 @@ LONGEST_TOTALS = 200
 """Lines above and below a table that may state its totals, and how long such a line may be."""
 
 _AMOUNT = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s+(?!of\b)[^\W\d_]{3,}")
-_VARIABLE = re.compile(r"\b[0-9a-f]{8,10}-[a-z0-9]{5}\b|\dx[0-9a-fA-F]+|[0-9a-fA-F]{8,}|\d[\w.:-]*")
+_VARIABLE = re.compile(
+    r"[\da-fA-F](?:(?<=\b[0-9a-f])[0-9a-f]{7,9}-[a-z0-9]{5}\b"
+    r"|(?<=\d)x[0-9a-fA-F]+|(?<=[0-9a-fA-F])[0-9a-fA-F]{7,}|(?<=\d)[\w.:-]*)"
+)
+"""A number or an identifier. Begins with the characters that it can begin with: others are passed quickly."""
+_VARIABLE_ASCII = re.compile(_VARIABLE.pattern, re.ASCII)
 _RATIO = re.compile(r"(\d+)/(\d+)$")
+
+
+def _without_identifiers(text: str) -> str:
+    return (_VARIABLE_ASCII if text.isascii() else _VARIABLE).sub("#", text)
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -147,7 +156,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
         brief = _without_usual(table, _usual_values(list(fields), found_counts[:MOST_FURTHER], table), scores)
         texts = [narrow(table.rows[row], table.texts[row]) for row in shown]
-        shapes = of_each_form(lambda text: _VARIABLE.sub("#", text), [text[:140] for text in texts])
+        shapes = of_each_form(_without_identifiers, [text[:140] for text in texts])
         for row, text, shape in zip(shown, texts, shapes, strict=True):
             units.append(
                 Unit(
