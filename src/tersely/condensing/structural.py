@@ -300,8 +300,9 @@ def condense_within(text: str, budget: int, focus: str = "") -> Condensed:
     tokens = O200K.count(text)
     if tokens <= budget:
         return _unchanged(text, tokens)
-    whole = _whole_characters(text)
-    return _longer(whole, budget, focus, O200K, tokens) if whole is text else condense_structurally(whole, budget, focus)
+    if _whole_characters(text) is not text:
+        return condense_structurally(text, budget, focus)
+    return _longer(text, budget, focus, O200K, tokens)
 
 
 def whole_text(text: str, budget: int) -> Condensed | None:
