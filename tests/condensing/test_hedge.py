@@ -2,6 +2,7 @@
 
 import pytest
 
+from tersely.condensing import hedge
 from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import raise_best_lines, with_hedge
@@ -114,3 +115,12 @@ def test_no_line_that_scores_enough_is_passed_over() -> None:
         units = generic.read(TEXT, focus, 10_000).units
         least = 0.6 * max(unit.score for unit in units)
         assert {unit.first - 1 for unit in units if unit.score >= least} <= possible
+
+
+def test_a_line_that_only_owns_another_added_line_is_not_shown_twice() -> None:
+    reading = Reading("table", [Unit("data:", 1, 1, 0.3), Unit("TABLE", 3, 3, 0.5)])
+    lines = [Unit("data:", 1, 1, -1.0), Unit("  output: |", 2, 2, 0.9, 0)]
+    hedge._exclude_duplicates(reading, lines, {1, 2})
+    source = ["data:", "  output: |", "TABLE"]
+    packed = pack(hedge.with_lines(reading, lines), 100, O200K, Focus("data"), source)
+    assert packed.text.split("\n") == source

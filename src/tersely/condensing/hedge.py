@@ -164,8 +164,11 @@ def _is_shown(line: str, shown: set[tuple[str, ...]]) -> bool:
 def _exclude_duplicates(reading: Reading, lines: list[Unit], whole: set[int]) -> None:
     """Exclude units whose line is shown verbatim, and choose the verbatim lines first."""
     verbatim = {line.first for line in lines if line.score >= 0} & whole
+    owners = {line.first: line.text.split() for line in lines if line.first in whole and line.score < 0}
     for unit in reading.units:
-        if unit.first == unit.last and unit.first in verbatim and unit.count == 1:
+        if unit.first != unit.last or unit.count != 1:
+            continue
+        if unit.first in verbatim or (unit.first in owners and unit.text.split() == owners[unit.first]):
             unit.score = -1.0
     for line in lines:
         line.score = _ALWAYS_CHOSEN
