@@ -153,3 +153,16 @@ def test_a_change_that_is_made_everywhere_gives_way_to_the_one_that_is_not() -> 
             text += "@@ -1,2 +1,2 @@\n import os\n-def report(amount: int):\n+def report(amount: int, currency: str):\n"
     for question in ("", "did a signature change?"):
         assert "currency: str" in condense_structurally(text, 600, question).text
+
+
+def test_a_commit_is_shown_with_its_subject() -> None:
+    commits = [
+        f"commit {at:040x}\nAuthor: Ada <ada@example.org>\nDate:   Mon Nov 16 10:{at:02}:00 2026 +0000\n\n"
+        f"    parser: rework step {at}\n\n    The longer reason for it is about the parser and its tests.\n\n"
+        f"diff --git a/src/part{at}.py b/src/part{at}.py\n--- a/src/part{at}.py\n+++ b/src/part{at}.py\n"
+        f"@@ -1,3 +1,3 @@ def step():\n     before = {at}\n-    parser = old({at})\n+    parser = new({at})\n     return parser\n"
+        for at in range(30)
+    ]
+    shown = condense_structurally("\n".join(commits), 600, "Which commits changed the parser?").text
+    for commit in shown.split("\ncommit ")[1:]:
+        assert "parser: rework step" in commit

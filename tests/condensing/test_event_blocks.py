@@ -92,3 +92,37 @@ def test_lines_of_a_log_and_paragraphs_are_no_blocks() -> None:
         )
     )
     assert not taken("")
+
+
+def test_a_missing_line_of_an_event_is_filled_in_where_it_stands() -> None:
+    def package(number: int) -> str:
+        return f"lib{WORDS[number % 6]}{number}:amd64 (1.{number}.4-2+deb12u{number % 3}, automatic)"
+
+    blocks = [
+        [
+            f"Start-Date: {clock(7 * number)}",
+            f"Commandline: apt-get install -y {WORDS[number % 6]}-{number} tools for the {WORDS[number % 5]} of the day",
+            f"Install: {', '.join(package(part) for part in range(number, number + 2 + 40 * (number % 3 == 1)))}",
+            f"End-Date: {clock(7 * number + 1)}",
+        ]
+        for number in range(12)
+    ]
+    text = "\n\n".join("\n".join(block) for block in blocks)
+    lines = [" ".join(line.split()) for line in text.split("\n")]
+    for budget in (1_000, 2_000, 3_000):
+        shown = [" ".join(line.split()) for line in condense_structurally(text, budget, "What was installed?").text.split("\n")]
+        places = [lines.index(line) for line in shown if line in lines]
+        assert places == sorted(places)
+        for before, mark, after in zip(shown, shown[1:], shown[2:], strict=False):
+            if mark == "…" and before in lines and after in lines:
+                assert lines.index(after) > lines.index(before) + 1
+
+
+def test_events_are_counted_together_only_if_the_lines_shown_are_equal() -> None:
+    text = "\n\n".join(
+        f"When: {clock(number)}\nTask: {WORDS[number % 6]} job\nText: copied the first {number} of the nightly blocks to disk"
+        for number in range(60)
+    )
+    lines = condense_structurally(text, 200, "").text.split("\n")
+    assert " Text: copied the first 0 of the nightly blocks to disk ×60" in lines
+    assert not [line for line in lines if "Task: cache job ×60" in line]

@@ -103,3 +103,27 @@ def test_hostile_texts_are_read_in_time() -> None:
     for text in ("a:1: " * 50_000, ("x" * 400 + "\n") * 2_000, "a.c:1: error: x\n" * 60_000, "(1,2): " * 40_000):
         findings.detect(text.split("\n")[:400])
         findings.read(text, Focus.parse("x"), 100)
+
+
+def tsc_output() -> str:
+    lines = ["error TS5083: Cannot read file '/home/dev/tsconfig-base.json'."]
+    for at in range(200):
+        lines.append(
+            f"src/part{at // 6}/file{at}.ts({at + 3},7): error TS2580: Cannot find name 'require'. Do you need to install"
+            " type definitions for node? Try `npm i --save-dev @types/node`."
+        )
+    lines.insert(90, "src/part9/odd.ts(4,2): error TS2339: Property 'status' does not exist on type 'Error'.")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("budget", [200, 500, 1_000])
+def test_a_message_is_shown_whole_before_lines_that_omit_it(budget: int) -> None:
+    lines = condense_structurally(tsc_output(), budget, "").text.split("\n")
+    first = next(at for at, line in enumerate(lines) if "error TS2580:" in line)
+    assert "Cannot find name 'require'. Do you need to install type definitions" in lines[first]
+
+
+def test_findings_without_a_place_are_counted_too() -> None:
+    head = condense_structurally(tsc_output(), 500, "").text.split("\n")[:2]
+    assert head[0] == "[lines: 201 error; in 201 files; without a place: 1 error]"
+    assert "TS5083 ×1" in head[1]

@@ -70,3 +70,13 @@ def test_hostile_texts_do_no_harm(text: str) -> None:
         condensed = condense_structurally(text, budget, "why?")
         assert O200K.count(condensed.text) <= budget
         condensed.text.encode()
+
+
+def test_elements_of_xml_say_how_many_of_them_are_shown() -> None:
+    genres = ("poem", "novel", "essay")
+    books = [f"<book id='b{at}'><title>Book {at}</title><genre>{genres[at % 3]}</genre></book>" for at in range(150)]
+    for others in ("", "<owner>library</owner>"):
+        text = "\n".join(["<?xml version='1.0'?>", "<catalog>", *([others] if others else []), *books, "</catalog>"])
+        condensed = condense_structurally(text, 300, "Which essays are there?").text
+        shown = sum(1 for line in condensed.split("\n") if line.startswith(" book:"))
+        assert f"[{shown} of 150{' book' if others else ''}]" in condensed

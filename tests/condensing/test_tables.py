@@ -279,3 +279,32 @@ def test_many_drawn_lines_are_passed_in_one_step_each() -> None:
 
     few, many = steps(1_000), steps(4_000)
     assert many < 5.3 * few, f"{few:,} steps, {many:,} for four times as many lines"
+
+
+def test_a_row_with_an_empty_cell_keeps_its_columns() -> None:
+    header = "addr  opcode         p1    p2    p3    p4             p5  comment"
+    rule = "----  -------------  ----  ----  ----  -------------  --  -------"
+    names = ("Init", "OpenRead", "Rewind", "Column", "SorterInsert", "ResultRow", "Next", "Goto")
+    rows = [
+        f"{at:<4}  {names[at % 8]:<13}  {at % 7:<4}  {at * 3 % 91:<4}  {at % 3:<4}  {'k(2,B)' if at % 8 == 4 else '':<13}  {at % 2}"
+        for at in range(120)
+    ]
+    condensed = condense_structurally("\n".join([header, rule, *rows]), 400, "Where are rows inserted into the sorter?")
+    lines = condensed.text.split("\n")
+    assert any(line.startswith(header) for line in lines)  # Its names contain digits, as the rows do.
+    assert rows[4] in lines
+    assert not [line for line in lines if line[:1].isdigit() and line not in rows]
+
+
+def test_a_row_that_is_not_aligned_is_not_counted_as_empty() -> None:
+    rows = [f"node-{at:<9}{at * 7 % 97}MB    {at + 11:<12}{'hot' if at % 3 else 'cold'}" for at in range(60)]
+    text = "\n".join(["NAME          SIZE    DEAD-TUPLES TIER", *rows])
+    condensed = condense_structurally(text, 400, "How many dead tuples are there by tier?").text
+    assert "TIER: hot ×40, cold ×20]" in condensed
+    assert '""' not in condensed
+
+
+def test_a_row_that_ends_early_has_no_empty_values() -> None:
+    rows = [f"job-{at},{at * 37 % 91},{'done' if at % 4 else 'waiting'}" for at in range(60)] + ["job-60,3", "job-61,8"]
+    condensed = condense_structurally("\n".join(["name,seconds,state", *rows]), 300, "How many are waiting?").text
+    assert "state: waiting ×15, done ×45, absent ×2]" in condensed

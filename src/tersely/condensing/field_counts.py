@@ -54,6 +54,8 @@ MOST_STATES = 12
 """Values of a field of states."""
 MOST_ABSENT = 0.5
 """Share of the records without a field above which its values are not counted, unless they are few."""
+MOST_ALONE = 4
+"""Fields that one record has each. With more, and if they are half of all, none of them is counted."""
 MOST_COMPARED = 24
 """Distinct values of a field that are compared with the question by their stems; of more, those that are in it."""
 MOST_NAMED = 3
@@ -107,7 +109,12 @@ def telling(fields: Sequence[FieldValues], focus: Focus, *, every: bool = False)
     With `every`, the fields that do not matter follow, with a score of 0.
     """
     counts: dict[int, Counted] = {}
+    alone = {at for at, field in enumerate(fields) if len(field.values) == 1 and field.absent}
+    if len(alone) < max(MOST_ALONE, 0.5 * len(fields)):
+        alone = set()
     for at, field in enumerate(fields):
+        if at in alone:
+            continue  # The fields are data: `England: 10th appearance` is an entry of a list, not a field.
         if field.absent > MOST_ABSENT * (len(field.values) + field.absent) and len(set(field.values)) > 3:
             continue  # A field of few records, which says little about all of them.
         named = field.named

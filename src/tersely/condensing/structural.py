@@ -270,7 +270,63 @@ def _with_lost_lines(
         1e-3 * (0.1 + each) + 1e-4 * severity for each, severity in zip(found.relevance, found.severity, strict=True)
     ]
     best = heapq.nsmallest(4 * budget, range(len(texts)), key=lambda at: (-scores[at], at))
-    return with_lines(reading, [Unit(texts[at], numbers[at], numbers[at], scores[at]) for at in sorted(best)])
+    added = [Unit(texts[at], numbers[at], numbers[at], scores[at]) for at in sorted(best)]
+    added = _divide_blocks(reading, lines, added)
+    return with_lines(reading, added) if added else None
+
+
+def _divide_blocks(reading: Reading, lines: Sequence[str], added: list[Unit]) -> list[Unit]:
+    """Divide blocks with a mark inside into their lines, so that a line that is missing there is shown there.
+
+    Return the lines to add; one that is missing in a block that cannot be divided is not added after it.
+    """
+    if reading.layout is not None or not reading.gaps:
+        return added
+    missing = {line.first: line for line in added}
+    units: list[Unit] = []
+    place: list[int] = []
+    for unit in reading.units:
+        place.append(len(units))
+        inside = [at for at in range(unit.first, unit.last + 1) if at in missing] if unit.last > unit.first else []
+        pieces = _lines_of_block(unit, lines) if inside else []
+        if not pieces:
+            units.append(unit)
+            if any(line.strip() == GAP for line in unit.text.split("\n")):
+                for at in inside:
+                    del missing[at]
+            continue
+        below = unit.text.rpartition("\n")[2]
+        indent = below[: len(below) - len(below.lstrip())]
+        for piece in pieces[1:]:
+            piece.parent = len(units)
+        units += pieces
+        for at in inside:
+            missing[at].text = indent + missing[at].text.lstrip()
+    owners = {id(unit): place[unit.parent] for unit in reading.units if unit.parent is not None}
+    for old, at in enumerate(place):
+        unit = reading.units[old]
+        units[at].parent = owners.get(id(unit))
+    reading.units = units
+    return list(missing.values())
+
+
+def _lines_of_block(unit: Unit, lines: Sequence[str]) -> list[Unit]:
+    """Return a unit for each line that a block shows; none if they are not whole lines of the source."""
+    shown = unit.text.split("\n")
+    if unit.count > 1 or unit.rows or unit.shows or unit.folded or unit.represented_by or len(shown) < 2:
+        return []
+    pieces: list[Unit] = []
+    at = unit.first
+    for text in shown:
+        if text.strip() == GAP:
+            continue
+        while at <= unit.last and lines[at - 1].split() != text.split():
+            at += 1
+        if at > unit.last:
+            return []
+        pieces.append(Unit(text, at, at, unit.score, family=None if pieces else unit.family, count=unit.count))
+        at += 1
+    return pieces
 
 
 def _ending(lost: list[Lost], room: int, tokenizer: Tokenizer) -> str:

@@ -69,6 +69,9 @@ BRACKETED = frozenset(("json", "jsonl", "json_cut"))
 SMALLEST_STAGE = 400
 """In tokens. A budget of twice as much or more begins with the units that half of it would show."""
 
+LENGTH_WEIGHT = 0.004
+"""Before scores are compared, each is divided by 1 and this for every character of its unit."""
+
 MOST_RANKED = 20_000
 """Of more units only the best are considered."""
 
@@ -507,7 +510,7 @@ class _Packing:
     def _ordered(self) -> list[tuple[float, int]]:
         """Return the units that may be chosen for themselves, the best last."""
         ranked = [
-            (-unit.score / (1 + 0.004 * len(unit.text)), index)
+            (-unit.score / (1 + LENGTH_WEIGHT * len(unit.text)), index)
             for index, unit in enumerate(self.units)
             if unit.score >= 0 and unit.text
         ]

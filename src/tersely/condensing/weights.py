@@ -102,7 +102,7 @@ _TABLE = {
         severity_asked=0.15,
         title=1.0,
         body=0.6,
-        roles={"changed": 0.6, "message": 0.5, "commit": 0.4, "file": 0.3, "context": 0.12, "hunk": 0.1},
+        roles={"changed": 0.6, "subject": 1.0, "message": 0.5, "commit": 0.4, "file": 0.3, "context": 0.12, "hunk": 0.1},
     ),
     "findings": Weights(
         relevance=2.4,
@@ -116,6 +116,7 @@ _TABLE = {
             "error": 0.5,
             "warning without a place": 0.4,
             "finding": 0.2,
+            "note": 0.0,
             "other": 0.1,
         },
     ),

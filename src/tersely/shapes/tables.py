@@ -212,7 +212,8 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
         return None  # A line apart from the rows: a title.
     if sum(1 for line in body if line.count("|") >= 2 and "|" not in header) > 0.5 * len(body):
         return None
-    split = _splitter(header, body)
+    underlined = bool(_RULE.fullmatch(lines[at + 1]))
+    split = _splitter(header, body, underlined)
     headed = True
     if split is None:
         split = _even_rows(header, body)
@@ -247,14 +248,27 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
             follows = [other for other in lines[end + 1 : end + 4] if other.strip()]
             if misfits > 2 or sum(1 for other in follows if split(other) is not None) < max(1, len(follows) - 1):
                 break
-            row = [line.strip()]
+            row = _full_row(line, len(cells)) or [line.strip()]
         else:
             misfits = 0
         table.rows.append(row)
         table.texts.append(" ".join(line.split()))
         table.lines.append(end + 1)
         end += 1
+    _keep_columns(table, lines)
     return (table, end) if len(table.rows) >= 3 else None
+
+
+def _keep_columns(table: Table, lines: list[str]) -> None:
+    """Keep the blanks of the source if a cell before the last is empty: only they show in which column a value is."""
+    width = len(table.header)
+    if any(len(row) == width and not all(row[: _last_filled(row)]) for row in table.rows):
+        table.header_text = lines[table.header_line - 1].rstrip()
+        table.texts = [lines[at - 1].rstrip() for at in table.lines]
+
+
+def _last_filled(row: list[str]) -> int:
+    return max((at for at, cell in enumerate(row) if cell), default=0)
 
 
 def _is_above(cells: list[str], rows: list[list[str]]) -> bool:
@@ -283,8 +297,11 @@ def _is_row_of(cells: list[str], rows: list[list[str]]) -> bool:
 Split = Callable[[str], list[str] | None]
 
 
-def _splitter(header: str, body: list[str]) -> Split | None:
-    """Return a function that splits rows under this header, if it splits most of them."""
+def _splitter(header: str, body: list[str], underlined: bool = False) -> Split | None:
+    """Return a function that splits rows under this header, if it splits most of them.
+
+    A line that is drawn below a header proves it, whatever it looks like.
+    """
     words = header.split()
     if len(words) < 2 or sum(1 for word in words if number_of(word) is not None) > 0.34 * len(words):
         return None
@@ -296,9 +313,10 @@ def _splitter(header: str, body: list[str]) -> Split | None:
     if words[0].isalnum() and firsts.count(words[0]) > 0.5 * len(body):
         return None  # It begins as the rows below it do: a row itself.
     begins = Counter(map(shape_of, firsts))
-    if sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
+    like_rows = sum(1 for word in words if any(sign.isdigit() for sign in word)) > 0.3 * len(words) or (
         shape_of(words[0]) != "a" and begins[shape_of(words[0])] > 0.5 * len(body) > 1
-    ):
+    )
+    if like_rows and not underlined:
         return None  # It looks like the rows below it: a row itself.
     trials: list[Split] = []
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
@@ -358,9 +376,18 @@ def _by_position(starts: list[int], share: float) -> Split:
             cells.append(line[before:cut].strip())
             before = cut
         cells.append(line[before:].strip())
-        return cells if fits >= wanted else None
+        if fits < wanted:
+            return None
+        return cells if all(cells) else _full_row(line, len(starts)) or cells
 
     return split
+
+
+def _full_row(line: str, count: int) -> list[str] | None:
+    """Return the cells of a row that has one for each column and is not aligned: none of them is empty."""
+    words = line.split()
+    cells = words if len(words) == count else _BLANKS.split(line.strip())
+    return cells if len(cells) == count else None
 
 
 def _by_words(count: int) -> Split:

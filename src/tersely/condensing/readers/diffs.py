@@ -114,9 +114,15 @@ class _Units:
             return None
         first = len(self.units)
         owned = bool(_COMMIT.match(lines[0][1]))
-        features = Features(scan([line for _, line in lines], self.focus))
+        found = scan([line for _, line in lines], self.focus)
+        features = Features(found)
         features.roles = ["message" if index and owned else "commit" for index in range(len(lines))]
+        subject = next((index for index, (_, line) in enumerate(lines) if owned and line.startswith("    ")), None)
+        if subject is not None:
+            features.roles[subject] = "subject"
         scores = features.scores(self.weights, self.focus)
+        if subject is not None and not found.relevance[0]:
+            scores[0] = -1.0  # A hash alone says nothing.
         for index, (at, line) in enumerate(lines):
             self.units.append(
                 Unit(short_hashes(_cut(line)), at, at, scores[index], parent=first if index and owned else None)

@@ -7,16 +7,18 @@ order, and are left to `outline`.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
 
+from tersely.condensing.account import Runs, folded_runs, runs_of
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import logs
 from tersely.condensing.readers.json_logs import Roles, read_records
 from tersely.condensing.readers.preamble import TIME, level_weight
-from tersely.condensing.units import GAP, Reading, moved
+from tersely.condensing.templates import without_values
+from tersely.condensing.units import GAP, Reading, Unit, moved, with_counts
 
 LOOKED_AT = 600
 """Lines sampled for the decision; the rest is read only if they are events."""
@@ -27,11 +29,12 @@ MOST_LINES = 40
 _KEYED = re.compile(r"([A-Za-z][\w .@/-]{0,40}?)\s*(?::(?:\s+|$)|=(?!=)\s*)(.*)$")
 _RULE = re.compile(r"[^\w\s]{2,}\s*$")
 _OPENING = re.compile(r"\w+|[^\w\s]+")
+_WORD = re.compile(r"[^\W\d_]{3}")
 _LINE_END = " ⏎ "
 """Stands for a line end while a block is read as one line."""
 _LEVEL_WORDS = frozenset(("information", "info", "notice", "debug", "trace", "verbose", "ok", "low", "normal", "audit"))
 
-_COUNT = re.compile(r" ×\d+(?: \[[^\[\]]*\])?$")
+_COUNT = re.compile(r" ×\d+(?: \[([^\[\]]*)\])?$")
 
 Block = tuple[int, list[str]]
 """Number of the first line, and the non-blank lines."""
@@ -56,30 +59,68 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
 
 def _as_lines(reading: Reading, blocks: dict[int, list[str]]) -> Reading:
     """Show of each block the lines whose values were chosen, as they are."""
+    represented: list[tuple[Unit, Runs]] = []
     for unit in reading.units:
         block = blocks.get(unit.first)
         if block is None:
             continue
         said = " ".join(unit.text.split())
+        chosen = [line for line in block if (value := _value_of(line)) and value in said]
+        if unit.count > 1:
+            others = [at for first, last in folded_runs(unit.folded) for at in range(first, last + 1) if at in blocks]
+            in_all = _in_all(blocks[at] for at in others)
+            equal = [line for line in chosen if without_values(line) in in_all]
+            if any(_WORD.search(without_values(_value_of(line))) for line in equal):
+                chosen = equal
+                represented.append((unit, _lines_like(equal, blocks, others)))
+            else:  # Equal in a line that is not shown, e.g. because it is long.
+                unit.text, unit.count, unit.folded, unit.repeated = _COUNT.sub("", unit.text), 1, (), None
         shown: list[str] = []
         for line in block:
-            keyed = _KEYED.match(" ".join(line.split())[:2_000])
-            value = keyed.group(2) if keyed else " ".join(line.split())
-            if value and value in said:
+            if line in chosen:
                 shown.append(line.strip())
             elif shown[-1:] != [GAP]:
                 shown.append(GAP)
         if any(line != GAP for line in shown):
-            count = _COUNT.search(unit.text)
+            times = _COUNT.search(unit.text)
             block_lines = "\n ".join(shown)
-            unit.text = block_lines + (count[0] if count else "")
+            unit.text = with_counts(block_lines, unit.count, times=times[1] or "" if times else "")
             if unit.repeated is not None:
                 unit.repeated = replace(unit.repeated, text=block_lines)
 
     def last(line: int) -> int:
         return line + len(blocks[line]) - 1 if line in blocks else line
 
-    return moved(reading, int, last)
+    reading = moved(reading, int, last)
+    for unit, lines in represented:
+        unit.folded = lines
+    return reading
+
+
+def _lines_like(shown: list[str], blocks: dict[int, list[str]], others: list[int]) -> Runs:
+    """Return the lines of other blocks that are equal to one of these up to values."""
+    equal = set(map(without_values, shown))
+    return runs_of(
+        (first + at, first + at)
+        for first in others
+        for at, line in enumerate(blocks[first])
+        if without_values(line) in equal
+    )
+
+
+def _value_of(line: str) -> str:
+    content = " ".join(line.split())
+    keyed = _KEYED.match(content[:2_000])
+    return content[keyed.start(2) :] if keyed else content
+
+
+def _in_all(blocks: Iterable[list[str]]) -> set[str]:
+    """Return the lines, without their values, that all of these blocks have."""
+    found: set[str] | None = None
+    for block in blocks:
+        lines = set(map(without_values, block))
+        found = lines if found is None else found & lines
+    return found or set()
 
 
 def _by_blank_lines(lines: list[str]) -> Iterator[Block]:

@@ -17,7 +17,7 @@ from tersely.condensing.features import Features, rarity
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers import grep
 from tersely.condensing.records import columns_of_lines, weigh_columns
-from tersely.condensing.units import Reading, Unit
+from tersely.condensing.units import LENGTH_WEIGHT, Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 from tersely.text.digits import of_each_form
 
@@ -112,7 +112,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     scores, answers = _scores(findings, focus)
     _shorten_repeated(findings, scores)
     units = _units(lines, findings, others, scores, answers, focus)
-    return Reading("findings", units, head=_head(findings))
+    return Reading("findings", units, head=_head(findings, [lines[at][:LONGEST_LINE] for at in others]))
 
 
 _MAY_BE_PLACED = re.compile(r"[:(]\d")
@@ -206,6 +206,8 @@ def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[in
         if "error" in each.severity:
             features.roles[index] = "error" if each.path in seen else "first error"
             seen.add(each.path)
+        elif each.is_note:
+            features.roles[index] = "note"
     scores = features.scores(WEIGHTS["findings"], focus, unusual=best < LEAST_RELEVANCE)
     if (focus.superlative or focus.comparisons) and len(findings) <= MOST_UNITS:
         weigh_columns(scores, columns_of_lines([each.text for each in findings]), focus, answers)
@@ -225,7 +227,6 @@ def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
         if len(members) < FEWEST_REPEATED:
             continue
         first = findings[members[0]]
-        scores[members[0]] = 0.05 + max(scores[index] for index in members)
         names = _NAMES.findall(first.text, first.message)
         for index in members[1:]:
             each = findings[index]
@@ -243,6 +244,10 @@ def _shorten_repeated(findings: list[_Finding], scores: list[float]) -> None:
             kept = f"{start} …{rule[0].rstrip() if rule else ''}"
             if each.rule in kept and len(each.text) - len(kept) > SHORTEST_CUT:
                 each.text = kept
+        divisors = [1 + LENGTH_WEIGHT * len(findings[at].text) for at in members]
+        scores[members[0]] = 0.05 + divisors[0] * max(
+            scores[at] / divisor for at, divisor in zip(members, divisors, strict=True)
+        )
 
 
 def _units(
@@ -323,16 +328,20 @@ def _cut(line: str) -> str:
     return line if len(line) < LONGEST_LINE else line + " …"
 
 
-def _head(findings: list[_Finding]) -> str:
-    """Count lines by severity, files, and lines by rule."""
+def _head(findings: list[_Finding], others: list[str]) -> str:
+    """Count lines by severity, files, and lines by rule; separately those that name no place."""
     severities = Counter(each.severity for each in findings if each.severity)
     parts = [f"{times} {severity}" for severity, times in severities.most_common(5)]
     plain = len(findings) - severities.total()
     if plain:
         parts.append(f"{plain} {'others' if parts else 'findings'}")
     files = len({each.path for each in findings})
-    head = f"[lines: {', '.join(parts)}; in {files} files]"
+    placeless = [found for line in others if not _TOTALS.match(line) and (found := _SEVERITY.match(line))]
+    apart = Counter(found[1].lower() for found in placeless)
+    without = f"; without a place: {', '.join(f'{times} {name}' for name, times in apart.items())}" if apart else ""
+    head = f"[lines: {', '.join(parts)}; in {files} files{without}]"
     rules = Counter(each.rule for each in findings if each.rule)
+    rules.update(found[2] for found in placeless if found[2])
     if len(rules) > 1:
         often = rules.most_common(8)
         more = len(rules) - len(often)

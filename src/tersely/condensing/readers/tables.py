@@ -283,6 +283,8 @@ def _without_usual(table: Table, usual: dict[int, str], scores: list[float]) -> 
         if not seen:
             seen = True
             continue
+        if table.sign == " " and not all(cells):
+            continue  # Blanks show in which column a value is.
         hidden = {at for at, value in usual.items() if at < len(cells) and cells[at] == value}
         text = _without_cells(cells, hidden, table.sign)
         if len(text) <= (1 - LEAST_SAVED) * len(table.texts[row]):
@@ -418,16 +420,17 @@ def _raise_named(columns: list[Column], focus: Focus, scores: list[float]) -> No
 def _fields(table: Table, focus: Focus) -> dict[str, FieldValues]:
     if len(table.rows) < FEWEST:
         return {}
-    return {
-        str(at): FieldValues(
-            label,
-            _column(table, at),
-            match=match_of(label, focus),
-            named=named_values(_column(table, at).counts.keys(), focus),
-        )
-        for at, label in enumerate(table.header)
-        if label
-    }
+    short = [row for row in table.rows if len(row) < len(table.header)]
+    fields: dict[str, FieldValues] = {}
+    for at, label in enumerate(table.header):
+        values = _column(table, at)
+        absent = sum(1 for row in short if len(row) <= at)
+        if absent:  # The row ends before this column, which is not an empty value.
+            values = Cells([row[at] for row in table.rows if len(row) > at])
+        if label:
+            named = named_values(values.counts.keys(), focus)
+            fields[str(at)] = FieldValues(label, values, absent, match_of(label, focus), named)
+    return fields
 
 
 def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:

@@ -1549,6 +1549,10 @@ def _beginning(source: str, text: str) -> str:
     return source[: end.end()].rstrip() if end else text
 
 
+_FEWEST_REPEATED = 3
+"""Elements with the same key that are a list; fewer may be shown without saying so."""
+
+
 class _Layout:
     """Lines of the shown nodes, written in one pass without recursion."""
 
@@ -1735,12 +1739,26 @@ class _Layout:
             self.stack.append((children[0], depth, label.removesuffix(": ") + "."))
         else:
             self._flush()
-            total = len(shape.children[node] or ())
-            many = tree.kind[node] == LIST or node in shape.maps
-            note = f"[{len(children)} of {total}] " if many and 0 < len(children) < total else ""
+            note = self._share(node, children)
             self.start = " " * depth + (label.rstrip(", ") + " " if note and self.by_line and label else label) + note
             self.indent = depth + 1 if label else depth
             self.stack.extend((child, self.indent, "") for child in reversed(children))
+
+    def _share(self, node: int, children: list[int]) -> str:
+        """Return how many of the elements of a list are shown, if not all: `[3 of 40] `."""
+        tree = self.tree
+        every = self.shape.children[node] or []
+        if tree.kind[node] == LIST or node in self.shape.maps:
+            return f"[{len(children)} of {len(every)}] " if 0 < len(children) < len(every) else ""
+        if self.by_line or len(every) < _FEWEST_REPEATED or not children:
+            return ""
+        # Elements of XML are repeated keys.
+        totals = Counter(tree.key[child] for child in every)
+        counts = Counter(tree.key[child] for child in children)
+        if len(totals) == 1:
+            return f"[{len(children)} of {len(every)}] " if len(children) < len(every) else ""
+        some = [key for key in counts if _FEWEST_REPEATED <= totals[key] > counts[key]]
+        return "".join(f"[{counts[key]} of {totals[key]} {key}] " for key in some)
 
     def _owner_line(self, node: int, label: str) -> str:
         """Return the label of an owner as the source has it: without the sign of an item where there is none."""
@@ -1789,4 +1807,5 @@ class _Layout:
             and kind[node] == OBJECT
             and not label.lstrip().startswith("- ")
             and label.endswith(": ")
+            and not self._share(node, children)
         )
