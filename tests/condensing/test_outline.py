@@ -217,3 +217,18 @@ def test_values_on_the_line_of_their_key_are_shown_once(value: str) -> None:
     text = f"services:\n  cart:\n    image: cart:7\n    options: {value}\n    restart: always\n{services}\n"
     shown = condense_structurally(text, 200, "Which options has cart?").text
     assert [line.strip() for line in shown.split("\n")].count(f"options: {value}") == 1
+
+
+def test_items_of_yaml_are_shown_as_they_are_written() -> None:
+    items = [
+        f"- image: registry.example.org/team/app-{at}:1.{at}.0\n  name: app-{at}\n  env:\n  - name: MODE\n"
+        f"    value: {'debug' if at == 17 else 'prod'}\n  - name: WORKERS\n    value: \"{at % 9}\"\n  memory: {100 + at}Mi"
+        for at in range(40)
+    ]
+    text = "\n".join(["containers:", *items])
+    source = {" ".join(line.split()) for line in text.split("\n")}
+    for question in ("Which has MODE debug?", "Which has the most memory?", ""):
+        shown = condense_structurally(text, 300, question).text.split("\n")
+        assert not [line for line in shown if line.strip() == "-"]  # The source has a value on each of these lines.
+        for line in shown:
+            assert " ".join(line.split()) in source or "…" in line or "[" in line

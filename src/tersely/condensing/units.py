@@ -457,8 +457,14 @@ class _Packing:
                 low, step = many, 2 * step
             else:
                 high, fitting = many, (text, used)
-        self.kept = set(whole.difference(order[:high]))
-        return fitting
+        removed = high
+        while removed < len(order) - 1 and self.units[order[removed]].score < 0:
+            removed += 1  # An owner of which nothing is left.
+        self.kept = set(whole.difference(order[:removed]))
+        if removed == high:
+            return fitting
+        text = self._layout()
+        return text, self.tokenizer.count(text)
 
     def _least_first(self) -> list[int]:
         """Return what is kept in the order in which it can be removed: leaves first, the lowest score first."""
@@ -560,7 +566,7 @@ class _Packing:
             for at in chain:
                 rough += min(LONG_OWNER, len(units[at].text))
             size = len(unit.text)
-            current = -unit.score / (1 + 0.004 * size + 0.0015 * rough)
+            current = -unit.score / (1 + LENGTH_WEIGHT * size + 0.0015 * rough)
             if family is not None and current < 0:
                 current /= 1 + decay * families.get(family, 0)
             if current > rank + 1e-9:

@@ -114,15 +114,14 @@ class _Units:
             return None
         first = len(self.units)
         owned = bool(_COMMIT.match(lines[0][1]))
-        found = scan([line for _, line in lines], self.focus)
-        features = Features(found)
+        features = Features(scan([line for _, line in lines], self.focus))
         features.roles = ["message" if index and owned else "commit" for index in range(len(lines))]
         subject = next((index for index, (_, line) in enumerate(lines) if owned and line.startswith("    ")), None)
         if subject is not None:
             features.roles[subject] = "subject"
         scores = features.scores(self.weights, self.focus)
-        if subject is not None and not found.relevance[0]:
-            scores[0] = -1.0  # A hash alone says nothing.
+        if subject is not None and lines[0][1].split()[1][:7] not in self.focus.text:
+            scores[0] = -1.0  # A hash that was not asked for says nothing alone.
         for index, (at, line) in enumerate(lines):
             self.units.append(
                 Unit(short_hashes(_cut(line)), at, at, scores[index], parent=first if index and owned else None)

@@ -619,6 +619,9 @@ def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int],
             tree.kind[child] = LEAF
             tree.key[child], tree.value[child] = tree.value[name], tree.value[value]
             dropped[name] = dropped[value] = 1
+            last = max(tree.line[name], tree.line[value])
+            if last > tree.line[child]:
+                tree.ends[child] = last
 
 
 class _Scorer:
@@ -1596,6 +1599,8 @@ class _Layout:
         """Values on the current line."""
         self.indent = 0
         """Depth of the values on the current line."""
+        self.cut_item = False
+        """Whether the source has more than the sign of an item on the line of the item that was opened last."""
         self.stack: list[tuple[int, int, str]] = []
         """(node, depth, path so far) of the nodes still to be written, the next one last."""
 
@@ -1612,7 +1617,9 @@ class _Layout:
 
     def _flush(self) -> None:
         if self.values or self.start.strip():
-            self.lines.append((self.start + ", ".join(self.values)).rstrip().removesuffix(","))
+            is_cut = self.start.strip() == "-" and not self.values and self.cut_item
+            line = (self.start + ", ".join(self.values)).rstrip().removesuffix(",")
+            self.lines.append(f"{line} {GAP}" if is_cut else line)
         self.start, self.values = "", []
 
     def _leaf_line(self, node: int, depth: int) -> None:
@@ -1646,6 +1653,8 @@ class _Layout:
             return source
         if len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source):
             return source
+        if node in self.tree.named and node in self.tree.ends:
+            return source  # A name and its value, on two lines.
         return _beginning(source, text)
 
     def _is_written(self, node: int, text: str) -> bool:
@@ -1665,8 +1674,11 @@ class _Layout:
             self.lines.append(" " * depth + GAP)
         if self.gaps is None or self.gaps.lines is None:
             return
-        if 0 in self.gaps.seen[self.last_line + self.offset : line - 1 + self.offset]:
+        if 0 in self.gaps.seen[self.last_line + self.offset : line - 1 + self.offset] and not self._ends_with_mark():
             self.lines.append(" " * depth + GAP)
+
+    def _ends_with_mark(self) -> bool:
+        return bool(self.lines) and self.lines[-1].strip() == f"- {GAP}"
 
     def _leaf(self, node: int, depth: int) -> None:
         if self.by_line:
@@ -1768,6 +1780,7 @@ class _Layout:
             written = self._as_written(node, label)
             return written.removeprefix("- ") + " " if self._opens_item(node) else written + " "
         written = self._as_written(node, "")
+        self.cut_item = len(written) > 1
         return label if not written or written.startswith("-") else ""
 
     def _lines_below(self, depth: int, label: str, pieces: list[int]) -> None:
@@ -1792,8 +1805,9 @@ class _Layout:
                 written = self._as_written(child, value)
                 if self._is_written(child, written):
                     continue
+                written = written.replace("\n", "\n" + " " * (depth + 2))
                 self.lines.append(" " * (depth + 1) + (written if written != value else "- " + value))
-                self.last_line = self.tree.line[child]
+                self.last_line = self.tree.ends.get(child, self.tree.line[child])
             return
         self.lines.append(" " * depth + label + ", ".join(values) + note)
 
