@@ -211,6 +211,11 @@ def test_a_superlative_names_what_it_measures(question: str, label: str) -> None
         "class ErrorHandler(Base)",
         "(1041, 'The Broken Heart', 'Going Down Slow')",
         "insert into tracks values (17, 'Lost In The Supermarket')",
+        "delivered to anna@fatal.se in 3 ms",
+        "mail from error@example.org accepted",
+        "error.log rotated",
+        "panic.go:5 main.main()",
+        "fail2ban started",
     ],
 )
 def test_words_of_severity_inside_names_titles_and_passed_tests_are_none(line: str) -> None:
@@ -228,6 +233,8 @@ def test_words_of_severity_inside_names_titles_and_passed_tests_are_none(line: s
         ("connection timeout after 30 s", 2),
         ("Panic in worker 3", 3),
         ("link is down", 1),
+        ("job failed. restarting", 2),
+        ("error.msg=boom", 2),
     ],
 )
 def test_real_failures_stay_severe(line: str, level: float) -> None:

@@ -86,6 +86,12 @@ def test_a_line_that_was_torn_apart_does_not_spoil_the_range_of_times() -> None:
     assert "2026-11-15T10:00:00Z – 2026-11-15T10:14:59Z" in head
 
 
+@pytest.mark.parametrize("form", ["step={} status=ok", "{}% done", "row {} of orders: ok"])
+def test_lines_that_differ_in_one_number_come_back_as_one_line_with_its_count(form: str) -> None:
+    condensed = condense("\n".join(map(form.format, range(3_000))), 200, "")
+    assert f"{form.format(0)} ×3000" in condensed.text.split("\n")
+
+
 @pytest.mark.parametrize("line", ["Retrying in 5 seconds...", "worker: connection refused", "same line here"])
 def test_copies_of_a_line_are_one_line_with_its_count(line: str) -> None:
     condensed = condense(f"{line}\n" * 5_000, 300, "")

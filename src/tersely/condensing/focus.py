@@ -506,6 +506,9 @@ _NO_BEFORE = re.compile(r"(?:\b(?:no|0|without|zero|never|ignore|ignoring|if|on)
 
 _IN_A_NAME = 0.3
 _SET_TO = re.compile(r"[\"']?\s?(?:[=:]\s?[\"']?\d|[;,)])")
+_GOES_ON = frozenset(".0123456789")
+_NAME_AFTER = re.compile(r"\.[a-z]{2,3}(?![\w.=-]|: ?[^\d\s])|\d{1,3}[a-z]")
+"""Follows a word in the name of a host, a file or a program: `fatal.se`, `panic.go:5`, `fail2ban`."""
 _TITLE_AFTER = re.compile(r" [A-Z][a-z]")
 _TITLE_BEFORE = re.compile(r"(?<![A-Za-z])(?:[A-Z][a-z']+|I|A|The) (?:(?:the|of|a|in|on|and|to) )?$")
 _LONGEST_OUTCOME = 400
@@ -813,6 +816,8 @@ def _names_something(joined: str, low: str, first: int, after: int) -> bool:
     following = joined[after] if after < len(joined) else " "
     before = joined[first - 1] if first else " "
     if (before == "_" or following == "_") and not joined[first:after].isupper():
+        return True
+    if "@" in (before, following) or (following in _GOES_ON and _NAME_AFTER.match(low, after, after + 8)):
         return True
     if following.isupper() and word in HEADS_OF_NAMES and not joined[first:after].isupper():
         return True

@@ -945,6 +945,7 @@ def looks_timed(sample: Sequence[str]) -> bool:
     return sum(1 for each in parts if each.time or (each.level and preamble.levels)) >= 0.5 * max(1, len(parts))
 
 
+_FIELD_WITH_WORD = re.compile(r"(?:^|[\s,;])\w+=[\"']?[^\W\d_]{2}")
 _COMMIT = re.compile(r"[*|/\\ ]*(?=\d*[a-f])[0-9a-f]{7,40} ")
 """The beginning of a line that names a commit, which is no value of a message. Some hashes have digits only."""
 
@@ -969,8 +970,17 @@ def mostly_repeats(text: str, kind: str) -> bool:
         return False
     margin = min(len(line) - len(line.lstrip()) for line in first)
     said = sum(times for shape, times in shapes.items() if _is_sentence(shape[margin:], keyed=keyed))
-    is_one = len(shapes) == 1 and kind != "table" and _PLAIN_WORD.search(first[0]) is not None  # `7% done`
+    is_one = (
+        len(shapes) == 1
+        and kind != "table"
+        and (_PLAIN_WORD.search(first[0]) is not None or _is_numbered_field(next(iter(shapes))))
+    )  # `7% done`, `step=7 status=ok`
     return is_one or said >= 0.8 * len(first)
+
+
+def _is_numbered_field(shape: str) -> bool:
+    """Whether lines consist of fields and differ in one number only."""
+    return shape.count("#") == 1 and _FIELD_WITH_WORD.search(shape) is not None
 
 
 def _is_sentence(shape: str, *, keyed: bool) -> bool:
