@@ -137,3 +137,8 @@ def test_sentences_of_long_lines_are_not_counted_as_lines() -> None:
         text = "\n".join(" ".join(facts[at : at + size]) for at in range(0, 120, size))
         counted = generic.read(text, focus, 300).totals
         assert counted is not None and (counted().count, counted().noun) == (120, noun)
+
+
+def test_a_drawn_line_introduces_nothing() -> None:
+    texts = ["QUERY PLAN", "-" * 60, " Sort  (cost=2113.50 rows=3)", "   Sort Key: total", " Planning Time: 1.2 ms"]
+    assert generic.owners_of(texts, [1, 2, 3, 4, 5]) == [-1, -1, 0, 2, 0]

@@ -200,3 +200,26 @@ def test_a_record_that_stands_out_is_whole_before_ordinary_examples_are() -> Non
     record = text[text.index("bucket-077") :].split("\n - ")[0]
     for value in ("2025-06-22T08:00:00Z", "eu-north", "84000252", "data", "639"):
         assert value in record, value
+
+
+def test_a_finding_is_shown_with_its_file_and_line() -> None:
+    results = [
+        {
+            "ruleId": f"S{at % 7}07",
+            "message": {"text": f"Finding of the sort {at % 7} was detected"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": f"file:///src/part{at % 23}.py"},
+                        "region": {"startLine": 3 * at + 1, "startColumn": 5},
+                    }
+                }
+            ],
+        }
+        for at in range(200)
+    ]
+    text = json.dumps({"runs": [{"results": results}]}, indent=1)
+    for question in ("", "Which findings are of the sort 3?"):
+        lines = condense_structurally(text, 400, question).text.split("\n")
+        shown = "\n".join(line for line in lines if not line.startswith("["))  # Without counts over all findings.
+        assert 0 < shown.count("ruleId: ") <= shown.count("uri: ") == shown.count("startLine: ")

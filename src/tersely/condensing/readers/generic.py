@@ -43,6 +43,8 @@ _ONLY_A_TIME = re.compile(
 """A line of a clock; `_CLOCK` is asked first."""
 _FEWEST_REPORTS = 3
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
+_RULE = re.compile(r"\s*([-=_*~#─━═])\1{3,}[-=_*~#─━═+|\s]*")
+"""A drawn line, which introduces nothing."""
 
 
 def read_stated(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -192,7 +194,7 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
             owners[i] = heads[i]
         elif timed and timed[i] != i:
             owners[i] = timed[i]
-        if i == 0 or numbers[i] != numbers[i - 1]:
+        if (i == 0 or numbers[i] != numbers[i - 1]) and not _RULE.fullmatch(line):
             stack.append((indent, i))
         if len(stack) > 100:
             del stack[:50]

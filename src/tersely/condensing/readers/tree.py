@@ -106,6 +106,16 @@ _PLACE = re.compile(
 )
 """Keys of fields that say which thing a record is about, and where it is."""
 
+_FILE_OR_LINE = {
+    **dict.fromkeys(("uri", "path", "file", "filename", "file_name"), "file"),
+    **dict.fromkeys(("startline", "start_line", "line", "lineno", "line_number", "linenumber"), "line"),
+}
+"""Keys of the fields that say where a finding is."""
+_FEWEST_FINDINGS = 8
+_MOST_BELOW = 8
+_MOST_INSIDE = 60
+"""Nodes of a record that are searched for its place."""
+
 _JOINT = re.compile(r"\s*[:=]")
 _NOISE = re.compile(
     r"[0-9a-f]{32,}|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}|sha\d+:|(?:null|none|false|true|0|\"\"|\[]|{}|~)?$",
@@ -295,6 +305,10 @@ class _Shape:
                 names = self._identifying_paths(records, deeper) if len(deeper) > len(fields) else []
                 if self._tells_apart(records, deeper, names):
                     fields, chosen = deeper, names
+                elif len(records) >= _FEWEST_FINDINGS:
+                    places = self._places(records)
+                    if self._tells_apart(records, {**fields, **places}, [*chosen, *places]):
+                        fields, chosen = {**fields, **places}, [*chosen, *places]
             for path in chosen:
                 seen = set()
                 for record, leaf in fields[path]:
@@ -309,6 +323,23 @@ class _Shape:
         for leaves in identity.values():
             leaves.sort()
         return identity
+
+    def _places(self, records: list[int]) -> _Fields:
+        """Return the fields that say where records are, a file and a line, wherever they are inside: findings."""
+        tree = self.tree
+        fields: _Fields = {}
+        for record in records:
+            seen: set[str] = set()
+            inside = list(self.children[record] or ())
+            for node in inside:
+                if tree.kind[node] != LEAF:
+                    inside += (self.children[node] or ())[:_MOST_BELOW]
+                    if len(inside) > _MOST_INSIDE:
+                        break
+                elif (role := _FILE_OR_LINE.get(tree.key[node].lower())) and role not in seen:
+                    seen.add(role)
+                    fields.setdefault(self.paths[node], []).append((record, node))
+        return {path: found for path, found in fields.items() if len(found) >= TELLS_APART * len(records)}
 
     def _fields(self, records: list[int], *, deep: bool = False) -> _Fields:
         fields: _Fields = {}
