@@ -139,6 +139,34 @@ def test_sentences_of_long_lines_are_not_counted_as_lines() -> None:
         assert counted is not None and (counted().count, counted().noun) == (120, noun)
 
 
+PARTS = [
+    (part, thing)
+    for thing in ("configuration", "list of tools", "cache", "memory", "notes")
+    for part in ("gateway", "store", "dashboard", "worker", "condenser", "command line")
+]
+
+
 def test_a_drawn_line_introduces_nothing() -> None:
     texts = ["QUERY PLAN", "-" * 60, " Sort  (cost=2113.50 rows=3)", "   Sort Key: total", " Planning Time: 1.2 ms"]
-    assert generic.owners_of(texts, [1, 2, 3, 4, 5]) == [-1, -1, 0, 2, 0]
+    assert generic.owners_of(texts, [1, 2, 3, 4, 5]) == [-1, -1, -1, 2, -1]
+
+
+def test_a_list_stands_under_its_heading() -> None:
+    texts = ["# Changes", "## 1.2", "### Added", "- a gateway", "  and its tests", "### Fixed", "- a leak", "## 1.1", "- b"]
+    assert generic.owners_of(texts, list(range(1, 10))) == [-1, -1, 1, 2, 3, 1, 5, -1, 7]
+
+
+def test_lines_that_the_hedge_adds_below_an_outline_have_their_headings() -> None:
+    sorts = ("Added", "Changed", "Fixed")
+    sections = [
+        f"### {sort}\n\n" + "\n".join(f"- The {part} {sort.lower()} its {thing} on request {at}, without delay."
+                                      for at, (part, thing) in enumerate(PARTS)) for sort in sorts
+    ]  # fmt: skip
+    text = "# Changelog\n\n## [Unreleased]\n\n" + "\n\n".join(sections) + "\n"
+    shown = condense_structurally(text, 300, "What changed for the gateway and its cache?").text
+    heading = ""
+    for line in shown.split("\n"):
+        if line.strip().startswith("### "):
+            heading = line.split()[1].lower()
+        elif line.strip().startswith("- The"):
+            assert f" {heading} its " in line

@@ -43,6 +43,8 @@ _ONLY_A_TIME = re.compile(
 """A line of a clock; `_CLOCK` is asked first."""
 _FEWEST_REPORTS = 3
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
+_HEADING = re.compile(r"(#{2,6}) \S")
+_DEEPEST = 7
 _RULE = re.compile(r"\s*([-=_*~#─━═])\1{3,}[-=_*~#─━═+|\s]*")
 """A drawn line, which introduces nothing."""
 
@@ -177,7 +179,8 @@ def patterns_of(texts: list[str]) -> list[Hashable]:
 def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
     """Return for each line the one that introduces it (the nearest one above with less indentation), or -1.
 
-    Lines that only state a time introduce the report below them, up to the next such line.
+    Headings of Markdown introduce what follows up to the next one of their level. Lines that only state a time
+    introduce the report below them, up to the next such line.
     """
     owners = [-1] * len(texts)
     heads = _heads_of(texts, numbers)
@@ -185,10 +188,12 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
     stack: list[tuple[int, int]] = []
     for i, line in enumerate(texts):
         indent = len(line) - len(line.lstrip())
+        if line.startswith("##") and (heading := _HEADING.match(line)):
+            indent = len(heading[1]) - _DEEPEST
         while stack and stack[-1][0] >= indent:
             stack.pop()
         # A long line is not a heading, and a line far above is a weak heading for this one.
-        if stack and i - stack[-1][1] <= 60 and len(texts[stack[-1][1]]) <= 160:
+        if stack and (i - stack[-1][1] <= 60 or stack[-1][0] < 0) and len(texts[stack[-1][1]]) <= 160:
             owners[i] = stack[-1][1]
         elif heads[i] != i and len(texts[heads[i]]) <= 160:
             owners[i] = heads[i]
