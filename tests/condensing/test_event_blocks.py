@@ -110,7 +110,10 @@ def test_a_missing_line_of_an_event_is_filled_in_where_it_stands() -> None:
     text = "\n\n".join("\n".join(block) for block in blocks)
     lines = [" ".join(line.split()) for line in text.split("\n")]
     for budget in (1_000, 2_000, 3_000):
-        shown = [" ".join(line.split()) for line in condense_structurally(text, budget, "What was installed?").text.split("\n")]
+        shown = [
+            " ".join(line.split())
+            for line in condense_structurally(text, budget, "What was installed?").text.split("\n")
+        ]
         places = [lines.index(line) for line in shown if line in lines]
         assert places == sorted(places)
         for before, mark, after in zip(shown, shown[1:], shown[2:], strict=False):

@@ -152,7 +152,17 @@ def test_a_drawn_line_introduces_nothing() -> None:
 
 
 def test_a_list_stands_under_its_heading() -> None:
-    texts = ["# Changes", "## 1.2", "### Added", "- a gateway", "  and its tests", "### Fixed", "- a leak", "## 1.1", "- b"]
+    texts = [
+        "# Changes",
+        "## 1.2",
+        "### Added",
+        "- a gateway",
+        "  and its tests",
+        "### Fixed",
+        "- a leak",
+        "## 1.1",
+        "- b",
+    ]
     assert generic.owners_of(texts, list(range(1, 10))) == [-1, -1, 1, 2, 3, 1, 5, -1, 7]
 
 

@@ -222,7 +222,7 @@ def test_values_on_the_line_of_their_key_are_shown_once(value: str) -> None:
 def test_items_of_yaml_are_shown_as_they_are_written() -> None:
     items = [
         f"- image: registry.example.org/team/app-{at}:1.{at}.0\n  name: app-{at}\n  env:\n  - name: MODE\n"
-        f"    value: {'debug' if at == 17 else 'prod'}\n  - name: WORKERS\n    value: \"{at % 9}\"\n  memory: {100 + at}Mi"
+        f'    value: {"debug" if at == 17 else "prod"}\n  - name: WORKERS\n    value: "{at % 9}"\n  memory: {100 + at}Mi'
         for at in range(40)
     ]
     text = "\n".join(["containers:", *items])

@@ -193,7 +193,19 @@ def test_other_values_are_refused_with_advice(value: object) -> None:
 
 
 def test_entries_of_a_list_that_look_like_fields_are_not_counted_as_absent() -> None:
-    teams = ("England", "Ukraine", "Spain", "France", "Turkey", "Russia", "Italy", "Wales", "Poland", "Sweden", "Austria")
+    teams = (
+        "England",
+        "Ukraine",
+        "Spain",
+        "France",
+        "Turkey",
+        "Russia",
+        "Italy",
+        "Wales",
+        "Poland",
+        "Sweden",
+        "Austria",
+    )
     entries = [f"* {team} (Group {'ABFHJE'[at % 6]}): {at + 3}th appearance" for at, team in enumerate(teams * 2)]
     text = "\n".join(["### There's still a chance for these teams", "**Path C**: Scotland, Norway, Serbia", "",
                       "### Qualified teams", *(f"{entry} in year {at}" for at, entry in enumerate(entries)),

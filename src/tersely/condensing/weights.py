@@ -102,7 +102,15 @@ _TABLE = {
         severity_asked=0.15,
         title=1.0,
         body=0.6,
-        roles={"changed": 0.6, "subject": 1.0, "message": 0.5, "commit": 0.4, "file": 0.3, "context": 0.12, "hunk": 0.1},
+        roles={
+            "subject": 1.0,
+            "changed": 0.6,
+            "message": 0.5,
+            "commit": 0.4,
+            "file": 0.3,
+            "context": 0.12,
+            "hunk": 0.1,
+        },
     ),
     "findings": Weights(
         relevance=2.4,
