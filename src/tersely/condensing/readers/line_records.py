@@ -214,6 +214,24 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return read_opened(lines, opening, focus, budget) if opening is not None else None
 
 
+def _beginnings(
+    texts: Sequence[str], indents: Sequence[int]
+) -> tuple[dict[tuple[int, str, int], list[int]], dict[int, str]]:
+    """Where each beginning of one or two words is, by indent; and the first word of each line that may open a block."""
+    found: dict[tuple[int, str, int], list[int]] = {}
+    firsts: dict[int, str] = {}
+    for order, (line, indent) in enumerate(zip(texts, indents, strict=True)):
+        content = line[indent : indent + 200]
+        if indent > 8 or _NO_OPENING.match(content) or _TIME.match(content):
+            continue
+        one, two = _keys(content)
+        firsts[order] = one
+        found.setdefault((indent, one, 1), []).append(order)
+        if two != one:
+            found.setdefault((indent, two, 2), []).append(order)
+    return found, firsts
+
+
 def opening_of(lines: Sequence[str]) -> Opening | None:
     """Learn the opening of the blocks, or return None if no beginning opens nearly all of the text."""
     sample = lines[:SAMPLED]
@@ -228,17 +246,7 @@ def opening_of(lines: Sequence[str]) -> Opening | None:
     if len([1 for line in texts if line.count("  ") > 3 and _COLUMNS.match(line[:300])]) > 0.5 * len(texts):
         return None  # A table
     indents = [len(line) - len(line.lstrip()) for line in texts]
-    found: dict[tuple[int, str, int], list[int]] = {}
-    firsts: dict[int, str] = {}
-    for order, (line, indent) in enumerate(zip(texts, indents, strict=True)):
-        content = line[indent : indent + 200]
-        if indent > 8 or _NO_OPENING.match(content) or _TIME.match(content):
-            continue
-        one, two = _keys(content)
-        firsts[order] = one
-        found.setdefault((indent, one, 1), []).append(order)
-        if two != one:
-            found.setdefault((indent, two, 2), []).append(order)
+    found, firsts = _beginnings(texts, indents)
     if not any(len(places) >= FEWEST for places in found.values()):
         return None
     marked = len([1 for line in texts if _HEADING.match(line) or "](" in line[:400]]) >= max(3, 0.03 * len(texts))
