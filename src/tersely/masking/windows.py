@@ -23,7 +23,7 @@ _SENSITIVE = compiled(
     r"|\bconn(?:ect)?[ \t]+[\w$#]+/|connect\w*\(|\bsequelize\(|_bind\(|imap_open\(|\bcreate_?user[ \t(]|\bcom2sec"
     r"|:[ \t]*(?:eap|xauth|ntlm|ppk)[ \t]|\bencrypt[\"' \t]*[:=]|openssl[ \t]+rand|\bpwgen\b|\b334[ \t]|sselinhalt"
     r"|@(?:tcp|unix)\(|_(?:en|de)crypt\(|dumpprivkey|setsteamaccount|\bssid\b|->__construct\("
-    r"|(?:ngs|heits|einmal|schalt|\ball?)codes?\b|\btan\b"
+    r"|(?:ngs|heits|einmal|schalt)codes?\b|\btan\b"
     r"|\bmysqli\(|\bpdo\(|\bbegin\(|pw_set|\ba[ks]ia[a-z0-9]{16}",
     ignore_case=True,
 )
