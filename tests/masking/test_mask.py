@@ -860,6 +860,13 @@ def test_what_only_its_place_tells_is_masked(text: str, kind: str | None) -> Non
         "build:md5:5f1d7a84db00d2fce00b31a7fc73224f",
         "The verification code is sent by mail.",
         "openssl rand --help\nUsage: rand [options] num\n",
+        "pwgen is not installed\ncommand-not-found\n",
+        'Failed login bob "wrong page shown"',
+        "Key content: see below",
+        "SELECT aes_encrypt(col, 'utf8')",
+        "confirmation code: 200 returned",
+        "libfoo:amd64:5f1d7a84db00d2fce00b31a7fc73224f",
+        '{"tokens": {"id": "0f3c9a52-77b1-4c5e-9d1a-2b6f8e4a7c10", "prompt": 12}}',
     ],
 )
 def test_references_counts_and_headings_stay(text: str) -> None:

@@ -440,7 +440,7 @@ _ONE_TIME = compiled(
     r"""\b(\d{4,8})[ \t]+is[ \t]+your[ \t]+(?:[\w\-]+[ \t]+){0,3}(?:code|otp|pin)\b"""
     r"""|\bcode[ \t:]+(\d{4,8})[ \t]+to[ \t]+(?:sign|log|verify|confirm|continue|complete)"""
     rf"""|\b{_CODE_NAMES}(?:[ \t]+(?:is|lautet|ist|est|es|\xc3\xa9|:|=)|[ \t]*[:=])"""
-    r"""[ \t:*"']*(\d{3,8}(?:[ \-]\d{3,4})?)\b"""
+    r"""[ \t:*"']*(\d{4,8}|\d{3}[ \-]\d{3,4})\b"""
     # A list below a heading: codes and nothing else in each line.
     rf"""|\b{_CODES}[^\n]{{0,60}}\r?\n((?:[ \t\-*]*(?:\d\d?[.):][ \t]+)?"""
     r"""[0-9A-Za-z]{4,12}(?:[ \-][0-9A-Za-z]{4,12}){0,3}[ \t]*"""

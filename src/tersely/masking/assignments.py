@@ -533,7 +533,7 @@ def _end_of_words(
     is_line = _LINE_LEAD.is_all_of(text, line_start(text, name_start, 80), name_start)
     if is_longer and is_line:
         end = start + len(word.rstrip(b",;\"'"))  # `PASSWORD=a,b(c` at the beginning of a line.
-    if operator == b"=" and is_line and name.kind == "passphrase" and _PLAIN_WORDS.is_all_of(rest):
+    if operator == b"=" and is_line and name.kind == "passphrase" and _is_phrase(rest):
         return start + len(rest)
     if len(word) == len(rest) or operator != b":" or name.demand is Demand.RANDOM:
         return end
@@ -548,6 +548,13 @@ def _end_of_words(
         pair = _PAIR_AFTER.search(text, end, start + len(rest))
         return pair[0][0] if pair else start + len(rest)
     return _more_words(text, end, limit)
+
+
+def _is_phrase(words: bytes) -> bool:
+    return _PLAIN_WORDS.is_all_of(words) and not words.lower().startswith(_NO_PHRASES)
+
+
+_NO_PHRASES = (b"see ", b"none ", b"not ", b"no ", b"from ", b"read ", b"set ", b"use ", b"same ", b"ask ", b"the ")
 
 
 def _is_letters(word: bytes) -> bool:

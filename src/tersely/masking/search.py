@@ -25,6 +25,7 @@ from tersely.masking.looks import look
 from tersely.masking.normalise import normalised
 from tersely.masking.patterns import (
     ANCHOR,
+    DIGITS,
     NAME_BYTES,
     UUID_FORM,
     Demand,
@@ -265,7 +266,7 @@ _FILE_NAME = compiled(r".*\.[A-Za-z]\w{0,4}")
 _UUID = compiled(rf"(?:\w{{2}}-)?{UUID_FORM}")
 _DIGEST_LINE = compiled(r"(?m:^)[\w.@\-]{1,40}:([\w .@/\-]{1,60}):([0-9a-f]{32})\r?(?m:$)")
 """A line of .htdigest: user, realm, hash."""
-_HASH_NAMES = (b"md5", b"etag", b"checksum", b"digest", b"hash", b"sum", b"id")
+_REALM = compiled(r" |realm|auth|private|admin|area|restrict|member|staff|intern", ignore_case=True)
 _SECRET_LINK = compiled(
     r"""://[^\s"'<>?]*/(?:t/(?:\w{2}-)?|private-)([\w\-]{24,})/"""
     r"""|://[^\s"'<>?]*(?:reset|invite|invitation|magic|verify|confirm|activate|one-time|onetime)[^\s"'<>]*?[/=]([\w\-.~]{20,})""",
@@ -292,7 +293,7 @@ def addresses(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         if _looks_secret(value) and not _FILE_NAME.is_all_of(value):
             yield SecretSpan(start, end, "password")
     for _, realm, (start, end) in _DIGEST_LINE.every(text) if near.has_sign("digest") else ():
-        if not text[slice(*realm)].strip().lower().endswith(_HASH_NAMES):
+        if _REALM.search(text, *realm):
             yield SecretSpan(start, end, "password_hash")
     for places in _SECRET_LINK.every(text) if b"://" in text and near.has_sign("link") else ():
         start, end = next(place for place in places[1:] if place[0] >= 0)
@@ -590,17 +591,19 @@ _CERTAIN = compiled(
     # The key of a wireless network as Windows shows it.
     r"""\b(?:key[ \t]+content|schl(?:\xc3\xbc|ue)sselinhalt|contenu[ \t]+de[ \t]+la[ \t]+cl\xc3\xa9"""
     r"""|contenido[ \t]+de[ \t]+la[ \t]+clave)"""
-    r"""[ \t]*:[ \t]*([^\s][^\r\n]{3,62})"""
+    r"""[ \t]{2,}:[ \t]*([^\s][^\r\n]{3,62})"""
     # The answer to `Password:` in a dialogue in base64.
     r"""|\b334[ \t]+UGFzc3dvcmQ[6A]?\S*\r?\n(?:[^\s]{1,12}[ \t]+)?([A-Za-z0-9+/]{4,}={0,2})"""
     # The key of a gossip protocol.
     r"""|["']?\bencrypt["']?[ \t]*[:=][ \t]*["']?([A-Za-z0-9+/]{22,43}={1,2})"""
-    r"""|\boption[ \t]+key[ \t]+["']([^"'\n]{5,63})["']|\bsv_setsteamaccount[ \t]+["']?([0-9A-Fa-f]{16,})"""
+    r"""|(?m:^)[ \t]*option[ \t]+key[ \t]+'([^'\n]{5,63})'[ \t\r]*(?m:$)"""
+    r"""|\bsv_setsteamaccount[ \t]+["']?([0-9A-Fa-f]{16,})"""
     # A login of IMAP, a user with a password in one field, a line of the secrets of davfs2.
-    r"""|\blogin[ \t]+[\w.@+\-]+[ \t]+"([^"\n]{4,})"|\bnpmAuthIdent["']?[ \t]*[:=][ \t]*["']?([^\s"']{6,})"""
+    r"""|\b[A-Za-z]*\d+[ \t]+(?-i:LOGIN)[ \t]+[\w.@+\-]+[ \t]+"([^"\n]{4,})["]"""
+    r"""|\bnpmAuthIdent["']?[ \t]*[:=][ \t]*["']?([^\s"']{6,})"""
     r"""|\bsecrets?\b[^\n]*\n(?:[^\n]*\n)?https?://\S+[ \t]+[\w.@\-]+[ \t]+["']?([^\s"']{6,})"""
     # The key of a function that encrypts, in SQL.
-    r"""|\b(?:pgp_sym|aes|des)_(?:en|de)crypt(?:_bytea)?\([^()\n]*?,[ \t]*'([^'\n]{4,})'"""
+    r"""|\b(?:pgp_sym|aes|des)_(?:en|de)crypt(?:_bytea)?\([^()\n]*?,[ \t]*'([^'\n]{8,})'"""
     # The password of a connection string of Go may have any sign.
     r"""|[\w.\-]:([^\s"'@:]{4,})@(?:tcp|unix)\("""
     # What a generator prints.
@@ -641,7 +644,9 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         clock.check()
         start, end = next(place for place in places[1:] if place[0] >= 0)
         end = start + len(text[start:end].rstrip())
-        if not is_placeholder(text[start:end]):
+        # What a generator prints has digits; a message in its place hardly ever.
+        is_printed = start == places[-1][0]
+        if not is_placeholder(text[start:end]) and (not is_printed or any(sign in DIGITS for sign in text[start:end])):
             yield SecretSpan(start, end, "credential")
     yield from _arguments(text, near, clock)
     at = text.find(b"chpasswd")

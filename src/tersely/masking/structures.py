@@ -102,6 +102,7 @@ _WEB_KEY_VALUE = compiled(r"[\w\-+/]+={0,2}")
 _SECRET_VALUE = Name("secret", Demand.ANY)
 _WIRELESS_KEY = Name("password", Demand.ANY)
 _UUID = compiled(UUID_FORM)
+_IDENTIFYING = (("id",), ("name",), ("ref",), ("uuid",), ("accessor",))
 _HOLDERS = {
     name: Name(kind, Demand.RANDOM)
     for kind, names in {
@@ -202,7 +203,7 @@ class _Walk:
             frame.secret_data.append(leaf)
         if frame.is_list or not frame.key:
             return
-        if frame.holds is not None:
+        if frame.holds is not None and words_of(frame.key)[-1:] not in _IDENTIFYING:
             if _UUID.is_all_of(self.text, leaf.start, leaf.end):
                 self.spans.append(SecretSpan(leaf.start, leaf.end, frame.holds.kind, leaf.quote))
             self._mask((leaf,), frame.holds)
