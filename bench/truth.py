@@ -3,6 +3,7 @@
     python -m bench.truth                      the yardstick's texts and the generator's
     python -m bench.truth --only t6/git        texts whose name contains this
     python -m bench.truth --show 3             so many examples of each class
+    python -m bench.truth --files DIR          every text file below a folder instead of them
     python -m bench.truth --smoke              a few texts
 
 Each class of statement is recomputed from the source alone: the account, gaps and their sizes, counts, time ranges,
@@ -20,6 +21,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 
 from bench import truth_trees, truth_views
 from bench.arguments import parser
@@ -40,6 +42,7 @@ TREES = frozenset(("json", "jsonl", "json_cut", "xml", "html", "page", "notebook
 """Kinds that are laid out anew, so that their lines are not compared with those of the source."""
 GROUPED = frozenset(("grep", "findings", "blame"))
 """Kinds whose lines are shown below what several of them begin with."""
+OWN_QUESTIONS = ("", "Which of them failed, and why?", "How do I book a ferry to Heligoland?")
 SECTIONS = 4
 LEAST_IN_SECTIONS = 12_000
 """Characters; shorter texts are checked as a whole only."""
@@ -103,6 +106,16 @@ def yardstick_texts() -> Iterator[Text]:
         if file.is_file() and file.suffix != ".gz" and file.name != "cases.yaml" and file.stat().st_size < 300_000:
             text = file.read_text(encoding="utf-8", errors="replace")
             yield Text(str(file.relative_to(data)), text, "What went wrong?")
+
+
+def texts_below(folder: Path) -> Iterator[Text]:
+    """Yield the text files below a folder, each without a question, with a fitting one and with an unrelated one."""
+    for file in sorted(folder.rglob("*")):
+        if not file.is_file() or b"\0" in (content := file.read_bytes())[:4096]:
+            continue
+        text = content.decode(errors="replace")  # Line ends stay as they are.
+        for focus in OWN_QUESTIONS:
+            yield Text(str(file.relative_to(folder)), text, focus)
 
 
 def generated_texts() -> Iterator[Text]:
@@ -483,11 +496,13 @@ def _masked(text: str) -> str:
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--only", default="", metavar="NAME", help="texts whose name contains this")
+    options.add_argument("--files", type=Path, metavar="DIR", help="check the text files below this folder instead")
     options.add_argument("--show", type=int, default=1, metavar="N", help="examples of each class")
     chosen = options.parse_args()
     every = 60 if chosen.smoke else 1
-    whole = [*yardstick_texts(), *generated_texts()]
-    named = (text for text in chain(whole, in_sections(whole), texts_of_many_lines()) if chosen.only in text.name)
+    whole = [*texts_below(chosen.files)] if chosen.files else [*yardstick_texts(), *generated_texts()]
+    others = [] if chosen.files else texts_of_many_lines()
+    named = (text for text in chain(whole, in_sections(whole), others) if chosen.only in text.name)
     checked = 0
     found: dict[str, set[str]] = defaultdict(set)
     times: Counter[str] = Counter()

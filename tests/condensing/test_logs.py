@@ -341,3 +341,63 @@ def test_a_component_in_brackets_is_part_of_the_message() -> None:
     assert "×900" not in shown
     threads = [line.replace("[worker]", f"[exec-{at % 7}]") for at, line in enumerate(lines)]
     assert "exec-" not in condense_structurally("\n".join(threads[:200]), 300, "").text
+
+
+def test_times_of_several_days_have_their_day() -> None:
+    lines = [f"2026-03-0{1 + at // 200}T{at % 24:02d}:{at % 60:02d}:00Z INFO tick {at} done" for at in range(800)]
+    lines[410] = "2026-03-03T11:50:00Z ERROR disk full on node a"
+
+    text = condense_structurally("\n".join(lines), 120, "").text
+
+    assert "[03-01T00:00:00–03-04T23:59:00]" in text
+    assert "[03-03T11:50:00]" in text
+
+
+def test_times_of_one_day_do_not() -> None:
+    lines = [f"2026-03-01T{at // 60:02d}:{at % 60:02d}:00Z INFO tick {at} done" for at in range(800)]
+
+    assert "[00:00:00–13:19:00]" in condense_structurally("\n".join(lines), 120, "").text
+
+
+def test_days_of_a_form_that_cannot_be_ordered_are_given_too() -> None:
+    lines = [f"{28 + at // 400}/Feb/2024:{at % 24:02d}:{at % 60:02d}:00 INFO tick {at} done" for at in range(800)]
+
+    text = condense_structurally("\n".join(lines), 250, "").text
+
+    assert "first line 28/Feb/2024:00:00:00, last line 29/Feb/2024:07:19:00" in text
+    assert "[28/Feb/2024:00:00:00, last line 29/Feb/2024:07:19:00]" in text
+
+
+@pytest.mark.parametrize("section", [0, 9_000])
+def test_january_comes_after_december(section: int) -> None:
+    days = ["Dec 31"] * 300 + ["Jan  1"] * 300
+    lines = [
+        f"{day} {at % 300 // 60:02d}:{at % 60:02d}:09 host sshd[{at}]: session opened for user root"
+        for at, day in enumerate(days)
+    ]
+
+    text = condense_structurally("\n".join(lines), 120, "", section=section).text
+
+    assert "Jan  1 00:00:09 – Dec 31" not in text
+    assert "–Dec 31" not in text
+    if not section:
+        assert "600 lines; Dec 31 00:00:09 – Jan  1 04:59:09" in text
+        assert "[Dec 31 00:00:09–Jan  1 04:59:09]" in text
+
+
+def test_times_of_several_zones_are_compared_as_times() -> None:
+    zones = ["+02:00", "Z", "-05:00"]
+    lines = [f"2026-03-01T{10 + at // 60:02d}:{at % 60:02d}:00{zones[at % 3]} INFO tick {at} done" for at in range(600)]
+
+    text = condense_structurally("\n".join(lines), 250, "").text
+
+    assert "600 lines; 2026-03-01T10:00:00+02:00 – 2026-03-01T19:59:00-05:00" in text
+    assert "[2026-03-01T10:00:00+02:00–2026-03-01T19:59:00-05:00]" in text
+
+
+def test_times_of_zones_that_change_with_the_season_are_compared_as_times() -> None:
+    lines = [f"2026-10-25T02:{at % 60:02d}:00+0{2 if at < 60 else 1}:00 INFO tick {at} done" for at in range(120)]
+
+    assert (
+        "2026-10-25T02:00:00+02:00 – 2026-10-25T02:59:00+01:00" in condense_structurally("\n".join(lines), 250, "").text
+    )

@@ -1,5 +1,7 @@
 """Runs of tests: the outcome is shown whatever the question, and successes are only counted."""
 
+import re
+
 import pytest
 
 from tersely.condensing.detect import kind_of
@@ -116,9 +118,19 @@ def test_failures_without_room_are_counted_by_file() -> None:
 
     assert "500 failed, 1500 passed" in text
     named = text.count("FAILED tests/")
-    counted = next(line for line in text.split("\n") if "more failures: " in line)
-    assert int(counted[1:].split(" ")[0]) + named >= 500
+    counted = next(line for line in text.split("\n") if " failures after the first " in line)
+    after, first = map(int, re.findall(r"^\[(\d+) failures after the first (\d+):", counted)[0])
+    assert after + first == 500 and first <= named
     assert O200K.count(text) <= 500
+
+
+def test_no_failure_is_said_to_be_missing_that_is_shown() -> None:
+    outcomes = [f"{'FAIL' if at % 40 == 0 else 'PASS'} test_{at // 20}.py::case_{at} (3 ms)" for at in range(500)]
+    text = condense_structurally("\n".join([*outcomes, "13 failed, 487 passed in 3.4s"]), 250, "").text
+
+    assert text.count("FAIL test_") == 13
+    assert "[3 failures after the first 10: test_20.py 1, test_22.py 1, test_24.py 1]" in text
+    assert "more" not in text
 
 
 def test_other_texts_are_no_test_runs() -> None:

@@ -291,7 +291,7 @@ class _Merged:
             return
         lines = self.total.lines_of(repeated.template)
         also = [(word, self.total.lines_of(template).numbers) for word, template in repeated.also]
-        times = "–".join(dict.fromkeys(filter(None, (lines.first, lines.last)))) if repeated.timed else ""
+        times = self.total.times_of(lines) if repeated.timed else ""
         unit.text = with_counts(
             repeated.text, len(lines.numbers), [(word, len(numbers)) for word, numbers in also], times
         )

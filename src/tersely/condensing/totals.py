@@ -8,6 +8,7 @@ Everything in it is exact. What cannot be added up exactly is not in the sum: fi
 fields of very many different values, times of different forms.
 """
 
+import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -25,6 +26,17 @@ MOST_DIFFERENT = 20_000
 """Values of a field; one with more is a name or a measure, and its counts would need much memory."""
 
 
+_TIME_OF_DAY = re.compile(r"(?<!\d)\d{1,2}:\d\d:\d\d")
+_YEAR = re.compile(r"\d{4}[-/.]")
+_ZONE = re.compile(r"(?:Z|[+-]\d\d:?\d\d)$")
+
+
+def zone_of(time: str) -> str:
+    """Return the zone that a time ends with; empty if it has none."""
+    found = _ZONE.search(time, 8)
+    return found[0] if found else ""
+
+
 @dataclass(frozen=True)
 class TimeSpan:
     """From the earliest to the latest time, or from that of the first line to that of the last."""
@@ -34,11 +46,32 @@ class TimeSpan:
     low: str = ""
     high: str = ""
     """Both times in a form that can be ordered; empty if they cannot be compared."""
+    has_zones: bool = False
+    """Whether the lines have times of several zones."""
 
     def __str__(self) -> str:
         if self.first == self.last:
             return self.first
         return f"{self.first} – {self.last}" if self.low else f"first line {self.first}, last line {self.last}"
+
+    def range_of(self, first: str, last: str) -> str:
+        """Return the times of some of the lines to the second, without the day if all lines have the same."""
+        (day, one), (other_day, other) = self._parts(first), self._parts(last)
+        if (day, one) == (other_day, other) or not last:
+            return day + one
+        other = other if day == other_day else other_day + other
+        return f"{day}{one}–{other}" if self.low else f"{day}{one}, last line {other}"
+
+    def _parts(self, time: str) -> tuple[str, str]:
+        """Return the day of a time as far as it is not that of all lines, and the time of day."""
+        found = _TIME_OF_DAY.search(time)
+        if found is None or self.has_zones:
+            return "", time
+        start = found.start()
+        if time[:start] == self.first[:start] == self.last[:start]:
+            return "", found[0]
+        in_one_year = _YEAR.match(time) and time[:5] == self.first[:5] == self.last[:5]
+        return time[5 if in_one_year else 0 : start], found[0]
 
     def is_before(self, other: "TimeSpan") -> bool:
         return bool(self.low and other.low) and self.high <= other.low
@@ -49,6 +82,10 @@ class TimeSpan:
             return None
         if not self.low:
             return TimeSpan(self.first, other.last)
+        if self.has_zones or other.has_zones or zone_of(self.first) != zone_of(other.first):
+            return None
+        if not _YEAR.match(self.first) and not self.is_before(other):
+            return None  # Perhaps of the next year.
         first, low = min((self.low, self.first), (other.low, other.first))[::-1]
         last, high = max((self.high, self.last), (other.high, other.last))[::-1]
         return TimeSpan(first, last, low, high)
@@ -62,7 +99,7 @@ class TemplateLines:
     """Of the source, in order."""
     first: str = ""
     last: str = ""
-    """The time of day of the earliest and the latest of them."""
+    """The times of the earliest and the latest of them."""
 
 
 @dataclass
@@ -163,6 +200,10 @@ class TotalsSum:
     def lines_of(self, key: Hashable) -> TemplateLines:
         numbers, first, last = self._templates[key]
         return TemplateLines(numbers, first, last) if self.in_order else TemplateLines(numbers)
+
+    def times_of(self, lines: TemplateLines) -> str:
+        span = self._sum.span if self._sum is not None else None
+        return span.range_of(lines.first, lines.last) if span is not None and lines.first else ""
 
     def totals(self, focus: Focus) -> Totals | None:
         """Return the sum; None if there was no section, or one that does not say what adds up."""

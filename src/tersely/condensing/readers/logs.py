@@ -17,6 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from functools import cached_property
 from itertools import accumulate
 from operator import le
@@ -30,7 +31,7 @@ from tersely.condensing.readers.series import Series, bad_status, odd_in, series
 from tersely.condensing.readers.tables import columns_of
 from tersely.condensing.records import Column, counts_of, labelled_columns
 from tersely.condensing.templates import SAME_BUT_VALUES, families, gather, is_coarse, masked_lines, without_values
-from tersely.condensing.totals import TemplateLines, TimeSpan, Totals
+from tersely.condensing.totals import TemplateLines, TimeSpan, Totals, zone_of
 from tersely.condensing.units import Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 
@@ -78,6 +79,8 @@ MOST_COUNTED = 3
 """Fields whose values are counted over all lines."""
 _MOST_TIMES = 2_000
 """Lines whose times are read one by one if they do not stand in the same place."""
+_LONGEST_FRACTION = 10
+"""Characters between the seconds of a time and its zone."""
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 
 
@@ -869,30 +872,46 @@ class _Times:
             ]
             times = [key for key in self._keys if key]
             self._in_order = all(map(le, times, times[1:]))
+        if times and not self._in_order and not first[:1].isdigit():
+            self._keys = _with_years(self._keys)
+        has_zones = bool(times) and self._has_zones(zone_of(first), place)
+        if has_zones:
+            self._keys = _universal([log.time_of(at) for at in range(count)]) if count <= _MOST_TIMES else []
+        if has_zones or not self._in_order:
+            times = [key for key in self._keys if key]
+            self._in_order = all(map(le, times, times[1:]))
         if not times:
-            self.span = TimeSpan(first, last)
+            self._keys = []
+            self.span = TimeSpan(first, last, has_zones=has_zones)
             return
-        if not self._in_order:
+        if not self._in_order or has_zones:
             earliest, latest = self._keys.index(min(times)), self._keys.index(max(times))
             first, last = log.time_of(earliest) or min(times), log.time_of(latest) or max(times)
-        self.span = TimeSpan(first, last, min(times), max(times))
+        self.span = TimeSpan(first, last, min(times), max(times), has_zones)
+
+    def _has_zones(self, zone: str, place: tuple[int, int] | None) -> bool:
+        """Whether some line has a time of another zone than the first one."""
+        lines = self._log.lines
+        if place is None:
+            return any(key and zone_of(self._log.time_of(at)) != zone for at, key in enumerate(self._keys))
+        if not zone:
+            return False
+        end, reach = place[1], place[1] + _LONGEST_FRACTION + len(zone)
+        return any(key and zone not in line[end:reach] for key, line in zip(self._keys, lines, strict=True))
 
     def of(self, members: Sequence[int]) -> str:
-        """Return the time of a line, or the range of several, to the second; the day is in the head."""
-        one, other = self.ends(members)
-        if one == other or not other:
-            return one
-        return f"{one}–{other}" if self._keys else f"{one}, last line {other}"
+        """Return the time of a line, or the range of several, to the second."""
+        return self.span.range_of(*self.ends(members)) if self.span is not None else ""
 
     def ends(self, members: Sequence[int]) -> tuple[str, str]:
-        """Return the earliest and the latest time of several lines, to the second."""
+        """Return the earliest and the latest time of several lines."""
         first, last = members[0], members[-1]
         if self._keys and not self._in_order:
             timed = [at for at in members if self._keys[at]]
             if timed:
                 first, last = min(timed, key=self._keys.__getitem__), max(timed, key=self._keys.__getitem__)
-        earliest = _clock(self._log.time_of(first))
-        return earliest, earliest if first == last else _clock(self._log.time_of(last))
+        earliest = self._log.time_of(first)
+        return earliest, earliest if first == last else self._log.time_of(last)
 
     def _near(self, order: range) -> str:
         return next((time for at in order[:50] if (time := self._log.time_of(at))), "")
@@ -920,20 +939,32 @@ def _sort_key(time: str) -> str:
     return f"{month:02d}{time[3:]}" if month and time[14:15].isdigit() else ""
 
 
+def _with_years(keys: Sequence[str]) -> list[str]:
+    """Return keys of times without a year with a count of years before them: December before January is another one."""
+    found: list[str] = []
+    year, before = 0, ""
+    for key in keys:
+        if key and before:
+            year += (key[:2] == "01" and before[:2] == "12") - (key[:2] == "12" and before[:2] == "01")
+        before = key or before
+        found.append(f"{year + 100}{key}" if key else "")
+    return found
+
+
+def _universal(times: Sequence[str]) -> list[str]:
+    """Return times with zones in a form that can be ordered; none if one of them cannot."""
+    try:
+        found = [datetime.fromisoformat(time.replace(",", ".")).astimezone(UTC) if time else None for time in times]
+    except (ValueError, OverflowError):
+        return []
+    return [time.isoformat(timespec="microseconds") if time else "" for time in found]
+
+
 def masked(text: str) -> str:
     """Mask the values of a message; times first, because the names of days and months differ too."""
     if MAY_HAVE_TIME.search(text):
         text = TIME.sub("#", text)
     return without_values(text)
-
-
-_TIME_OF_DAY = re.compile(r"\d{1,2}:\d\d:\d\d")
-
-
-def _clock(time: str) -> str:
-    """Return the time of day to the second; the day is in the head."""
-    found = _TIME_OF_DAY.search(time)
-    return found.group() if found else time
 
 
 def looks_timed(sample: Sequence[str]) -> bool:

@@ -171,7 +171,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     if counts["passed"] + counts["failed"] + counts["section"] + counts["skipped"] < 2:
         return None
     failures = _failures(lines, roles)
-    pinned, unnamed = _pinned(lines, roles, failures, budget)
+    pinned, unnamed, named = _pinned(lines, roles, failures, budget)
     chosen = _candidates(lines, roles, failures, budget)
     texts = [_cut(lines[at]) for at in chosen]
     found = scan(texts, focus)
@@ -196,7 +196,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         family = _DIGITS.sub("#", texts[index]) if role == "other" and owner is None else None
         parent = place.get(owner) if owner is not None else None
         units.append(Unit(texts[index], at + 1, at + 1, score, parent=parent, family=family))
-    return Reading("test_run", units, head=_head(lines, unnamed))
+    return Reading("test_run", units, head=_head(lines, unnamed, named))
 
 
 def roles_of(lines: Sequence[str]) -> list[Role]:
@@ -300,8 +300,8 @@ def _locate(failure: _Failure, lines: Sequence[str]) -> None:
 
 def _pinned(
     lines: Sequence[str], roles: list[Role], failures: list[_Failure], budget: int
-) -> tuple[dict[int, float], list[int]]:
-    """Choose the pinned lines, each with its rank, and return the names that found no room."""
+) -> tuple[dict[int, float], list[int], int]:
+    """Choose the pinned lines, each with its rank, the names after those that found room, and how many did."""
     left = PINNED_SHARE * budget * CHARACTERS_PER_TOKEN
     pinned: dict[int, float] = {}
     totals = [at for at, role in enumerate(roles) if role == "totals"]
@@ -319,12 +319,12 @@ def _pinned(
 
     for at in [*reversed(totals[-4:]), *totals[:-4]]:
         pin([at], 4.0)
-    unnamed = [at for at in names if not pin([at], 3.0)]
+    named = next((index for index, at in enumerate(names) if not pin([at], 3.0)), len(names))
     for failure in failures:
         pin(failure.messages, 2.0)
     for failure in failures:
         pin(failure.frames, 1.0)
-    return pinned, unnamed
+    return pinned, names[named:], named
 
 
 def _names(lines: Sequence[str], roles: list[Role], failures: list[_Failure]) -> list[int]:
@@ -416,14 +416,15 @@ def _counts(roles: list[Role]) -> list[Unit]:
     return [Unit(text, 1, 0, WEIGHTS["test_run"].roles["pinned"] + 5.0, count=0, folded=runs)]
 
 
-def _head(lines: Sequence[str], unnamed: list[int]) -> str:
-    """Count by file the failures that are not named."""
+def _head(lines: Sequence[str], unnamed: list[int], named: int) -> str:
+    """Count by file the failures after the first ones, in words that are true if some of them are shown, too."""
     if not unnamed:
         return ""
     files = Counter(_file_of(lines[at]) for at in unnamed)
     listed = ", ".join(f"{name} {times}" for name, times in files.most_common(20))
     more = len(files) - 20
-    return f"[{len(unnamed)} more failures: {listed}{f', and {more} other files' if more > 0 else ''}]"
+    after = f"{len(unnamed)} failures after the first {named}" if named else f"{len(unnamed)} failures"
+    return f"[{after}: {listed}{f', and {more} other files' if more > 0 else ''}]"
 
 
 def _file_of(line: str) -> str:
