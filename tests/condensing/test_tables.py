@@ -2,6 +2,7 @@
 
 import pytest
 
+from tersely.condensing.account import folded_runs
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
@@ -153,6 +154,28 @@ def test_rows_of_tables_with_the_same_header_are_compared_with_each_other() -> N
     assert reading is not None
     assert max(reading.units, key=lambda unit: unit.score).text == "disk2 5.5 2.25 99.97"
     assert sum(unit.score > 2 for unit in reading.units) <= 6
+
+
+@pytest.mark.parametrize("disks", [3, 8, 30])
+def test_a_header_on_every_page_is_no_row(disks: int) -> None:
+    page = "Device   reads   writes\n" + "".join(f"disk{disk:<4} {disk * 7 + 1:<7} {disk}\n" for disk in range(disks))
+    text = "\n".join(page.replace("disk1 ", f"disk{number}1") for number in range(60))
+    reading = read(text, Focus.parse("What do the disks do?"), 500)
+    assert reading is not None
+    assert reading.totals is not None and reading.totals().count == 60 * disks
+    (header,) = [unit for unit in reading.units if unit.text == "Device reads writes"]
+    assert list(folded_runs(header.folded))[:2] == [(disks + 3, disks + 3), (2 * disks + 5, 2 * disks + 5)]
+
+
+def test_a_first_row_in_the_form_of_the_others_is_no_header() -> None:
+    rows = [f"10:00:{second:02} | worker-{'abc'[second % 3]} | job {'xyz'[second % 3]}{second}" for second in range(40)]
+    reading = read("\n".join(rows), Focus.parse("worker"), 1000)
+    assert reading is not None
+    assert sum(unit.count for unit in reading.units) == 40
+    maps = [f"- {{port: {8000 + number}, host: 'h{number}', zone: 'z{number % 7}'}}" for number in range(40)]
+    reading = read_csv("\n".join(maps), Focus.parse("port"), 1000)
+    assert reading is not None
+    assert sum(unit.count for unit in reading.units) == 40
 
 
 def test_rows_that_repeat_each_other_are_shown_once_with_their_number() -> None:

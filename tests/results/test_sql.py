@@ -48,10 +48,10 @@ async def query(text: str, sql: str, **limits: float) -> QueryTable:
             ["web-1", "1/1", "Running", 0, "3d"],
         ),
         (
-            "PID USER CMD\n1 root init\n77 me sh -c x\n",
-            "columns",
-            ["PID BIGINT", "USER VARCHAR", "CMD VARCHAR"],
-            [1, "root", "init"],
+            "PID USER TIME CMD\n1 root 2.5 init\n77 me 0 sh -c x\n200 root 1.2 cron\n",
+            "aligned columns",
+            ["PID BIGINT", "USER VARCHAR", "TIME DOUBLE", "CMD VARCHAR"],
+            [1, "root", 2.5, "init"],
         ),
         (
             '[{"a": 1, "b": {"c": 2}}, {"a": null, "d": true}]',

@@ -26,6 +26,7 @@ from typing import Literal, TypeVar, cast
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.units import Reading
+from tersely.shapes.outlines import ASSIGNMENT, ITEM_LINE, KEY_LINE, SECTION_LINE
 
 SAMPLE_LINES = 400
 LONGEST_SAMPLED = 2_000
@@ -54,10 +55,6 @@ _LEVEL_WORDS = (
 _MAY_HAVE_TIME = re.compile(r"\d(?::\d|\d{9})")
 """In every match of `_TIME_INSIDE`."""
 _FRAME = re.compile(r"\s+at [\w$.<>]+\(|\s*File \"[^\"]+\", line \d+|\s+\.\.\. \d+ more|Caused by: |Traceback ")
-_KEY_LINE = re.compile(r"\s*(?:- +)*(?:[\"']?[A-Za-z_/.$<*0-9][^:\"'#{}\[\]]{0,80}[\"']?)\s*:(?:\s|$)")
-_ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
-_SECTION = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
-_ASSIGN = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
 FIELDS = re.compile(r"[A-Za-z_][\w-]*(?:: |=)")
 _TIGHT_FIELDS = re.compile(r"(?<![\w:/.])[A-Za-z_][\w-]*:(?=[^\s/:])")
 _MARKDOWN = re.compile(r"#{1,6} \S|!?\[[^\]]*\]\([^)\s]+|\* \[|={3,}$|```")
@@ -127,19 +124,19 @@ class Sample:
 
     @cached_property
     def keys(self) -> float:
-        return self.share(_KEY_LINE)
+        return self.share(KEY_LINE)
 
     @cached_property
     def items(self) -> float:
-        return self.share(_ITEM_LINE)
+        return self.share(ITEM_LINE)
 
     @cached_property
     def sections(self) -> float:
-        return self.share(_SECTION)
+        return self.share(SECTION_LINE)
 
     @cached_property
     def assigns(self) -> float:
-        return self.share(_ASSIGN)
+        return self.share(ASSIGNMENT)
 
     @cached_property
     def fields(self) -> float:
@@ -198,7 +195,7 @@ class Sample:
 
     @cached_property
     def begins_with_keys(self) -> bool:
-        return sum(1 for line in self.lines[:12] if _KEY_LINE.match(line)) >= 0.75 * min(12, self.many)
+        return sum(1 for line in self.lines[:12] if KEY_LINE.match(line)) >= 0.75 * min(12, self.many)
 
 
 T = TypeVar("T")

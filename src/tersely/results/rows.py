@@ -1,17 +1,18 @@
 """Parses a text as a table: JSON, JSON lines, CSV and similar formats, drawn tables or aligned columns.
 
-Imports only the standard library, because `results.sql_worker` starts a process for each query.
+Tables are parsed as the condenser parses them, so that both count the same rows. Imports only the standard library
+and `shapes`, because `results.sql_worker` starts a process for each query.
 """
 
-import csv
-import io
 import json
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from tersely.shapes.outlines import are_fields
+from tersely.shapes.tables import Table, form_of, separated, tables_of
 
 MOST_COLUMNS = 500
 _MOST_CELLS = 5_000_000
@@ -19,9 +20,14 @@ _MOST_CELLS = 5_000_000
 
 _INTEGER = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,3})?")
-_RULE = re.compile(r"[\s|+:=─━┼│┃╪╞╡├┤┌┐└┘┬┴-]+")
-_GAP = re.compile(r" {2,}|\t+")
 _LARGEST = 2**63 - 1
+_SAMPLE = 300
+"""Lines in which the form of a table is recognized."""
+_FEW = 8
+"""So few lines show no form that is certain; they are rows if all of them have equally many cells."""
+_MOST_OTHERS = 0.25
+"""Lines that are no rows, relative to the rows; a table with a header may be among as many other lines."""
+_SEPARATED = {",": "CSV", "\t": "tab-separated", ";": "CSV with semicolons"}
 
 
 @dataclass(frozen=True)
@@ -49,8 +55,7 @@ def rows_of(text: str) -> Rows | None:
         except (ValueError, RecursionError):
             if lines := _json_lines(stripped):
                 return lines
-    unframed = text.strip("\r\n")
-    return _separated(unframed) or _in_columns(unframed)
+    return _from_table(text.strip("\r\n"))
 
 
 def _parsed(text: str) -> Any:
@@ -100,9 +105,9 @@ def _json_lines(text: str) -> Rows | None:
                 return None
             continue
         records.append(record)
-    if not records or others > len(records) / 4:
+    if not records or others > _MOST_OTHERS * len(records):
         return None
-    return _records("JSON lines" + (f" ({others} other lines left out)" if others else ""), records)
+    return _records("JSON lines" + _left_out(others), records)
 
 
 def _records(form: str, items: Sequence[Any]) -> Rows:
@@ -165,90 +170,55 @@ def _free_name(name: str, taken: set[str]) -> str:
     return free
 
 
-def _cells(form: str, header: list[str] | None, body: list[list[str]]) -> Rows | None:
-    """A table of text cells; columns that hold only numbers are converted."""
-    if not body:
+def _from_table(text: str) -> Rows | None:
+    sample = [line[:2_000] for line in text[:120_000].split("\n") if line.strip()][:_SAMPLE]
+    form = form_of(sample)
+    if (form is None and len(sample) >= _FEW) or (form == "table" and are_fields(sample)):
         return None
-    width = min(MOST_COLUMNS, len(header) if header else max(map(len, body)))
-    values: list[list[Any]] = [
-        [(cell.strip() or None) for cell in row[:width]] + [None] * (width - len(row)) for row in body
-    ]
+    if form != "table":
+        table = separated(text, fewest=1)
+        if table is not None and (form or _is_even(table)):
+            name = _SEPARATED.get(table.sign) or f"separated by {table.sign.strip()}"
+            return _cells(name, table.header, table.rows)
+    return _from_aligned(text)
+
+
+def _is_even(table: Table) -> bool:
+    return len({len(table.header or table.rows[0]), *map(len, table.rows)}) == 1
+
+
+def _from_aligned(text: str) -> Rows | None:
+    """The rows of the largest table, with those of others under the same header."""
+    parts = tables_of(text, fewest=1)
+    tables = [part.table for part in parts if part.table]
+    if not tables:
+        return None
+    largest = max(tables, key=lambda one: len(one.rows))
+    rows = [row for one in tables if one is largest or one.header == largest.header != [] for row in one.rows]
+    others = sum(len(part.table.rows) if part.table else len(part.texts) for part in parts) - len(rows)
+    if others > (1 if largest.header else _MOST_OTHERS) * len(rows):
+        return None
+    name = "aligned columns" if largest.sign == " " else "a drawn table"
+    return _cells(name, largest.header, rows, others)
+
+
+def _cells(form: str, header: list[str], body: list[list[str]], others: int = 0) -> Rows:
+    """A table of text cells; columns that hold only numbers are converted."""
+    width = min(MOST_COLUMNS, max(len(header), max(map(len, body))))
+    values: list[list[Any]] = [[(cell or None) for cell in row[:width]] + [None] * (width - len(row)) for row in body]
     for at in range(width):
         filled = [row[at] for row in values if row[at] is not None]
         read = int if all(map(_INTEGER.fullmatch, filled)) else float if all(map(_is_number, filled)) else None
         if filled and read:
             for row in values:
                 row[at] = None if row[at] is None else read(row[at])
-    return Rows(form, *_typed(header or [f"c{number}" for number in range(1, width + 1)], values))
+    names = [*header, *(f"c{number}" for number in range(len(header) + 1, width + 1))]
+    return Rows(form + _left_out(others), *_typed(names[:width], values))
+
+
+def _left_out(lines: int) -> str:
+    return f" ({lines:,} other {'line' if lines == 1 else 'lines'} left out)" if lines else ""
 
 
 def _is_number(cell: str) -> bool:
     return _NUMBER.fullmatch(cell) is not None and math.isfinite(float(cell))
-
-
-def _separated(text: str) -> Rows | None:
-    sample = [line for line in text[:100_000].split("\n")[:50] if line.strip()]
-    if len(sample) < 2 or sample[0].lstrip().startswith(("|", "+-", "┌", "│")):
-        return None
-    for sign, form in ((",", "CSV"), ("\t", "tab-separated"), (";", "CSV with semicolons"), ("|", "separated by |")):
-        widths = Counter(len(row) for row in csv.reader(sample[:-1] if len(sample) > 2 else sample, delimiter=sign))
-        width, often = widths.most_common(1)[0]
-        if width < 2 or often < 0.9 * widths.total() or len(next(csv.reader(sample[:1], delimiter=sign))) != width:
-            continue
-        try:
-            rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=sign) if row]
-        except csv.Error:
-            continue
-        if sum(len(row) == width for row in rows) >= 0.9 * len(rows):
-            header = [cell.strip() for cell in rows[0]]
-            # A first row with a number or an empty cell is data, not a header.
-            named = all(cell and not _NUMBER.fullmatch(cell) for cell in header)
-            return _cells(form, header if named else None, rows[1:] if named else rows)
-    return None
-
-
-def _in_columns(text: str) -> Rows | None:
-    lines = [line.rstrip("\r") for line in text.split("\n") if line.strip()]
-    if len(lines) < 2:
-        return None
-    sign = next((sign for sign in ("|", "│", "┃") if max(line.count(sign) for line in lines[:2]) >= 2), None)
-    if sign:
-        drawn = [
-            [cell.strip() for cell in line.strip().strip(sign).split(sign)]
-            for line in lines
-            if not _RULE.fullmatch(line)
-        ]
-        if len(drawn) > 1 and sum(len(row) == len(drawn[0]) for row in drawn) >= 0.9 * len(drawn):
-            return _cells("a drawn table", drawn[0], drawn[1:])
-        return None
-    header = lines[0].split() if not _GAP.search(lines[0].strip()) else _GAP.split(lines[0].strip())
-    body = [line for line in lines[1:] if not _RULE.fullmatch(line)]
-    starts = _starts(lines[0], header)
-    if len(header) < 2 or not body or any(_NUMBER.fullmatch(name) for name in header):
-        return None
-    words = sum(len(line.split()) == len(header) for line in body) >= 0.9 * len(body) and len(body) > 1
-    if not _GAP.search(lines[0].strip()) and not words and lines[0] != lines[0].upper():
-        return None  # Prose, not a header.
-    # Aligned with the header: the column before each name is blank in the rows as well.
-    if all(_blank_before(line, starts) for line in body[:200]):
-        edges = list(zip(starts, [*starts[1:], None], strict=True))
-        return _cells("aligned columns", header, [[line[start:end].strip() for start, end in edges] for line in body])
-    split = [_GAP.split(line.strip(), len(header) - 1) for line in body]
-    if sum(len(row) == len(header) for row in split) < 0.9 * len(split):
-        split = [line.split(None, len(header) - 1) for line in body]
-    if sum(len(row) == len(header) for row in split) < 0.9 * len(split):
-        return None
-    return _cells("columns", header, split)
-
-
-def _starts(line: str, header: list[str]) -> list[int]:
-    starts, at = [], 0
-    for name in header:
-        at = line.index(name, at)
-        starts.append(at)
-        at += len(name)
-    return [0, *starts[1:]]
-
-
-def _blank_before(line: str, starts: list[int]) -> bool:
-    return all(start > len(line) or line[start - 1] in " \t" for start in starts[1:])

@@ -15,6 +15,11 @@ from tersely.shapes.tree import LEAF, LIST, OBJECT, TEXT, Tree, grouped_by_dots
 LONGEST_LINE = 4_000
 """Longer lines are split at the first `: ` only, to keep patterns with several repeats cheap."""
 
+KEY_LINE = re.compile(r"\s*(?:- +)*(?:[\"']?[A-Za-z_/.$<*0-9][^:\"'#{}\[\]]{0,80}[\"']?)\s*:(?:\s|$)")
+ITEM_LINE = re.compile(r"\s*[-*•+–] \S|\s*-$")
+SECTION_LINE = re.compile(r"\s*\[[^\]]{1,80}\]\s*$")
+ASSIGNMENT = re.compile(r"\s*[A-Za-z_][\w.\-/ ]{0,60}?\s*(?:=(?!=)|[-=]>|\s[^\w\s\"'()\[\]{}<>,;|]{1,3}\s\s*\S+$)")
+
 _YAML_KEY = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$"
 )
@@ -32,6 +37,12 @@ _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
 _BLANKS = re.compile(r"\s+")
 _ROW_COUNT = re.compile(r"\(\d+ rows?\)$")
 """The last line of a query result: the next result, although indented, does not belong to it."""
+
+
+def are_fields(lines: list[str]) -> bool:
+    """Whether most lines are a key with its value, an item of a list, or the title of a section."""
+    kinds = (KEY_LINE, ITEM_LINE, ASSIGNMENT, SECTION_LINE)
+    return sum(1 for line in lines for kind in kinds if kind.match(line)) >= 0.7 * len(lines)
 
 
 def parse(text: str, *, yaml: bool) -> Tree:

@@ -4,9 +4,10 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Literal
 
 from tersely.shapes.values import number_of, shape_of
 
@@ -17,6 +18,9 @@ _STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
 """A line such as `Ordered by: internal time`, which is no header."""
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b")
 """A date or time, which rows have and headers do not."""
+
+_FORM = re.compile(r"9\W|\W9|[:=]\s*\S")
+"""In the shape of a value: a digit beside a sign, or what follows a name."""
 
 RECURS = 0.2
 """Share of the rows with the same word in a column that no header repeats; a header is repeated once a page."""
@@ -36,6 +40,13 @@ class Table:
     """Cache of the columns."""
     sign: str = " "
     """What separates the cells of a row that is shown in part."""
+    repeats: list[int] = field(default_factory=list)
+    """Lines that repeat the header, as on every page."""
+
+    def add(self, cells: list[str], text: str, line: int) -> None:
+        self.rows.append(cells)
+        self.texts.append(text)
+        self.lines.append(line)
 
 
 @dataclass
@@ -47,9 +58,10 @@ class TablePart:
     lines: list[int] = field(default_factory=list)
 
 
-def separated(text: str) -> Table | None:
+def separated(text: str, fewest: int = 2) -> Table | None:
+    """Parse rows with a separator between their cells; None if there are fewer than `fewest` besides the header."""
     sample = [line for line in text[:60_000].split("\n") if line.strip()][:60]
-    if len(sample) < 3:
+    if len(sample) <= fewest:
         return None
     sign = _separator_of(sample)
     if sign is None:
@@ -69,10 +81,9 @@ def separated(text: str) -> Table | None:
             header = [cell.strip() for cell in cells]
             table.header, table.header_text, table.header_line = header, line.rstrip(), number
             continue
-        table.rows.append([cell.strip() for cell in cells])
-        table.texts.append(line.rstrip())
-        table.lines.append(number)
-    return table if len(table.rows) >= 2 else None
+        table.add([cell.strip() for cell in cells], line.rstrip(), number)
+    _take_repeats(table)
+    return table if len(table.rows) >= fewest else None
 
 
 def _separator_of(sample: list[str]) -> str | None:
@@ -82,7 +93,7 @@ def _separator_of(sample: list[str]) -> str | None:
         re.findall(r"(?<=\w)[^\w\s\"'.:-]{1,4}(?=\w)|(?<=\w) ?[|~^¦;!@#&*]{1,3} ?(?=\w)", sample[0])
     )
     for sign in ("\t", ",", ";", "|", *list(unusual_signs)[:6]):
-        counts = Counter(re.sub(r'"[^"]*"', "", line).strip().count(sign) for line in sample)
+        counts = Counter(re.sub(r'"[^"]*"', "", line).strip(" \r").count(sign) for line in sample)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
         if most and times >= 0.7 * len(sample):
             score = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
@@ -96,16 +107,18 @@ def _quoted_rows(text: str, sign: str) -> Iterator[tuple[int, list[str], str]]:
     lines = text.split("\n")
     before = 0
     while True:
+        cells: list[str] | None = None
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error:
-            before = reader.line_num
-            continue
+            pass  # A carriage return inside of it, or a cell that is too long.
         first, before = before, reader.line_num
+        raw = " ".join(lines[first:before])
+        if cells is None:
+            cells = raw.split(sign)
         if cells:
-            raw = " ".join(lines[first:before])
             yield first + 1, cells, raw
 
 
@@ -126,7 +139,21 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
         if cell.strip()
     )
     namelike = all(len(cell) < 60 for cell in filled)
-    return namelike and (numeric_below or not repeats)
+    return namelike and (numeric_below or not repeats) and not _has_their_form(cells, body)
+
+
+def _has_their_form(cells: list[str], rows: list[list[str]]) -> bool:
+    """Whether a cell is written as most below it are, with digits or signs in the same places: `10:02:11`, `'id': 7`.
+
+    The names of columns are words.
+    """
+    for at, cell in enumerate(cells):
+        form = shape_of(cell.strip())
+        if _FORM.search(form) and sum(
+            1 for row in rows if at < len(row) and shape_of(row[at].strip()) == form
+        ) > 0.5 * len(rows):
+            return True
+    return False
 
 
 def ruled_lines(text: str) -> list[int]:
@@ -134,8 +161,16 @@ def ruled_lines(text: str) -> list[int]:
     return [at for at, line in enumerate(text.split("\n"), 1) if _RULE.fullmatch(line) and line.strip()]
 
 
-def table_parts(text: str) -> Iterator[TablePart]:
-    """Yield drawn or aligned tables, and the lines between them."""
+def tables_of(text: str, fewest: int = 3) -> list[TablePart]:
+    """Return drawn or aligned tables and the lines between them; nothing if most lines are no rows."""
+    parts = list(table_parts(text, fewest))
+    rows = sum(len(part.table.rows) for part in parts if part.table)
+    others = sum(len(part.texts) for part in parts if part.table is None)
+    return parts if rows >= fewest and others <= 2 * rows else []
+
+
+def table_parts(text: str, fewest: int = 3) -> Iterator[TablePart]:
+    """Yield drawn or aligned tables with at least `fewest` rows (drawn ones with two), and the lines between them."""
     lines = text.split("\n")
     count = len(lines)
     at = failures = 0
@@ -147,7 +182,7 @@ def table_parts(text: str) -> Iterator[TablePart]:
             continue
         # Testing for a table costs as much as forty lines: after many failures, test only after blank lines.
         likely = failures < 40 or not lines[at - 1].strip() or at % 64 == 0
-        found = (_drawn(lines, at) or _columns(lines, at)) if likely else None
+        found = (_drawn(lines, at, min(2, fewest)) or _columns(lines, at, fewest)) if likely else None
         failures = 0 if found else failures + 1
         if found is None:
             loose.texts.append(line.rstrip())
@@ -164,7 +199,7 @@ def table_parts(text: str) -> Iterator[TablePart]:
         yield loose
 
 
-def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
+def _drawn(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None:
     """Parse a table with `|` between its cells, from line `at` on."""
     sign = next(
         (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
@@ -190,22 +225,22 @@ def _drawn(lines: list[str], at: int) -> tuple[Table, int] | None:
         if abs(line.count(sign) - width) > max(1, width // 4) or sign not in line:
             break
         cells = [cell.strip() for cell in line.strip().strip(sign).split(sign)]
-        table.rows.append(cells)
-        table.texts.append(" ".join(line.split()))
-        table.lines.append(end + 1)
+        table.add(cells, " ".join(line.split()), end + 1)
         end += 1
-    if len(table.rows) < 2:
+    if len(table.rows) < fewest:
         return None
     first, *others = table.rows
-    if not table.header and not any(number_of(cell) is not None for cell in first) and not _is_row_of(first, others):
+    named = not any(number_of(cell) is not None for cell in first)
+    if not table.header and named and not _is_row_of(first, others) and not _has_their_form(first, others):
         table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
+    _take_repeats(table)
     return table, end
 
 
-def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
+def _columns(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None:
     """Parse a table aligned with blanks, with or without a header, from line `at` on."""
     body = [line for line in lines[at + 1 : at + 40] if line.strip() and not _RULE.fullmatch(line)][:24]
-    if len(body) < 2:
+    if len(body) < min(2, fewest):
         return None
     header = lines[at]
     if not lines[at + 1].strip():
@@ -251,12 +286,26 @@ def _columns(lines: list[str], at: int) -> tuple[Table, int] | None:
             row = _full_row(line, len(cells)) or [line.strip()]
         else:
             misfits = 0
-        table.rows.append(row)
-        table.texts.append(" ".join(line.split()))
-        table.lines.append(end + 1)
+        table.add(row, " ".join(line.split()), end + 1)
         end += 1
+    _take_repeats(table)
     _keep_columns(table, lines)
-    return (table, end) if len(table.rows) >= 3 else None
+    return (table, end) if len(table.rows) >= fewest else None
+
+
+def _take_repeats(table: Table) -> None:
+    """Take the rows out that are the header again, if it is surely one: numbers are below it, or it is in capitals."""
+    if not table.header or table.header not in table.rows:
+        return
+    others = [at for at, row in enumerate(table.rows) if row != table.header]
+    name = "".join(table.header)
+    if not others or not (name == name.upper() or _is_above(table.header, [table.rows[at] for at in others[:200]])):
+        return
+    kept = set(others)
+    table.repeats = [line for at, line in enumerate(table.lines) if at not in kept]
+    table.rows = [table.rows[at] for at in others]
+    table.texts = [table.texts[at] for at in others]
+    table.lines = [table.lines[at] for at in others]
 
 
 def _keep_columns(table: Table, lines: list[str]) -> None:
@@ -287,6 +336,9 @@ def _is_above(cells: list[str], rows: list[list[str]]) -> bool:
 
 def _is_row_of(cells: list[str], rows: list[list[str]]) -> bool:
     """Whether a line is a row of these, not their header: one of its words recurs in its column."""
+    others = [row for row in rows if row != cells]
+    if len(others) < len(rows) and _is_above(cells, others):
+        return False  # The header of every page.
     often = max(3.0, RECURS * len(rows))
     return any(
         any(sign.isalnum() for sign in cell) and sum(1 for row in rows if at < len(row) and row[at] == cell) >= often
@@ -435,3 +487,100 @@ def _even_rows(first: str, body: list[str]) -> Split | None:
         if len(numeric_columns) >= 2 and all(number_of(split[0][column]) is not None for column in numeric_columns):
             return _by_words(fewest)
     return None
+
+
+# ------------------------------------------------------------------ detection
+
+_CELLS = re.compile(r"\S+(?: \S+)*")
+_BETWEEN_WORDS = re.compile(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)")
+_WIDE_BLANKS = re.compile(r"\s{2,}")
+_QUOTED = re.compile(r'"[^"]*"')
+_WORD = re.compile("[^ ]+")
+_HEADING_WORD = re.compile(r"\S+")
+_AFTER_BLANKS = re.compile(r"(?:(?<=\s\s)|^)\S")
+_MILLISECONDS = re.compile(r"(?<=\d:\d\d),(?=\d{3}\b)")
+"""A comma that separates no cells."""
+_ROWS_BELOW = 60
+"""Rows that are compared with a header."""
+
+
+def form_of(lines: list[str]) -> Literal["csv", "table"] | None:
+    """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
+    rows = [_MILLISECONDS.sub(".", line.strip("\t")) for line in lines if not _RULE.fullmatch(line)]
+    if len(rows) < 3:
+        return None
+    for sign in dict.fromkeys(_BETWEEN_WORDS.findall(rows[0])):
+        counts = Counter(row.count(sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
+            return "csv"
+    for sign in (",", "\t", ";", "|"):
+        if not any(sign in row for row in rows):
+            continue
+        counts = Counter(_cells_between(row, sign) for row in rows)
+        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
+        if most >= (1 if sign == "\t" else 2) and times >= 0.8 * len(rows):
+            if sign == "|":
+                return "table"
+            # Prose has commas too, but not the same number in every line.
+            if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
+                return "csv"
+    if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
+        return "table"
+    # The header may follow a few other lines.
+    words = [len(row.split()) for row in rows]
+    headers = [at for at in range(min(8, len(rows) - 2)) if words[at] >= 2]
+    spans = cache(_spans)  # Each row is below several possible headers.
+    if any(_aligned(rows[at], rows[at + 1 : at + 1 + _ROWS_BELOW], spans) for at in headers):
+        return "table"
+    cells = [len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n"))) for row in rows]
+    return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
+
+
+def _cells_between(row: str, sign: str) -> int:
+    if '"' in row and sign != "|":
+        row = _QUOTED.sub("", row)
+    return row.count(sign)
+
+
+def _spans(row: str) -> tuple[set[int], set[int]]:
+    """Return where the words of a row begin and end."""
+    spans = [match.span() for match in _WORD.finditer(row)]
+    return {start for start, _ in spans}, {end for _, end in spans}
+
+
+def _aligned(header: str, body: list[str], spans: Callable[[str], tuple[set[int], set[int]]]) -> bool:
+    """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
+    starts = {match.start() for match in list(_AFTER_BLANKS.finditer(header))[1:]}
+    if starts and _mostly((len(starts & spans(row)[0]) >= 0.6 * len(starts) for row in body), len(body)):
+        return True
+    words = [match.span() for match in _HEADING_WORD.finditer(header)]
+    single, ends = {start for start, _ in words}, {end for _, end in words}
+    if len(single) < 3:
+        return False
+
+    def fits(row: str) -> bool:
+        begins, stops = spans(row)
+        return max(len(ends & stops), len(single & begins)) >= 0.7 * len(single)
+
+    return _mostly(map(fits, body), len(body))
+
+
+def _mostly(holds: Iterable[bool], many: int) -> bool:
+    """Whether something holds for seven tenths of so many; decided as soon as it fails too often."""
+    possible = many
+    for each in holds:
+        if not each:
+            possible -= 1
+            if possible < 0.7 * many:
+                return False
+    return True
+
+
+def _regular(cells: list[int], words: list[int]) -> bool:
+    """Whether nearly all rows have the same number of cells or of words."""
+    most, times = max(Counter(cells).items(), key=lambda pair: (pair[1], pair[0]))
+    if most >= 3 and times >= 0.85 * len(cells):
+        return True
+    most, times = max(Counter(words).items(), key=lambda pair: (pair[1], pair[0]))
+    return most >= 4 and times >= 0.9 * len(words) and len(words) >= 5

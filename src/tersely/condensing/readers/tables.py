@@ -13,8 +13,7 @@ cells are shown that do not have the usual value of their column.
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Literal
 
@@ -28,7 +27,7 @@ from tersely.condensing.records import Cells, Column, counts_of, sounds_like_a_n
 from tersely.condensing.totals import TemplateLines, Totals
 from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
-from tersely.shapes.tables import Table, TablePart, ruled_lines, separated, table_parts
+from tersely.shapes.tables import Table, TablePart, form_of, ruled_lines, separated, tables_of
 from tersely.text.digits import of_each_form
 
 MOST_UNITS = 30_000
@@ -73,10 +72,8 @@ def _without_identifiers(text: str) -> str:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    blocks = list(table_parts(text))
-    rows = sum(len(block.table.rows) for block in blocks if block.table)
-    others = sum(len(block.texts) for block in blocks if block.table is None)
-    if rows < 3 or others > 2 * rows:
+    blocks = tables_of(text)
+    if not blocks:
         return None
     reading = reading_of(blocks, focus, budget)
     _fold_rules(reading.units, ruled_lines(text))
@@ -143,6 +140,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     WEIGHTS["table"].roles["header"],
                     title,
                     count=0,
+                    folded=runs_of((at, at) for at in table.repeats),
                     rows=table.lines,
                 )
             )
@@ -448,103 +446,9 @@ def _head_lines(totals: Totals, found: list[tuple[float, int, Counted]]) -> tupl
     return texts[:matter], texts[matter:MOST_FURTHER]
 
 
-_CELLS = re.compile(r"\S+(?: \S+)*")
-_DRAWN = re.compile(r"[\s|+=:\-─│┼┬┴├┤╋━┃]+")
-_BETWEEN_WORDS = re.compile(r"(?<=\w)[^\w\s\"'.:/@()\[\]{}<>=-]{1,4}(?=\w)")
-_WIDE_BLANKS = re.compile(r"\s{2,}")
-_QUOTED = re.compile(r'"[^"]*"')
-_WORD = re.compile("[^ ]+")
-_HEADING_WORD = re.compile(r"\S+")
-_AFTER_BLANKS = re.compile(r"(?:(?<=\s\s)|^)\S")
-_ROWS_BELOW = 60
-"""Rows that are compared with a header."""
-
-
 @once
 def columns_of(sample: Sample) -> Literal["csv", "table"] | None:
-    return column_table(sample.lines)
-
-
-def column_table(lines: list[str]) -> Literal["csv", "table"] | None:
-    """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
-    rows = [line.strip("\t") for line in lines if not _DRAWN.fullmatch(line)]
-    if len(rows) < 3:
-        return None
-    for sign in dict.fromkeys(_BETWEEN_WORDS.findall(rows[0])):
-        counts = Counter(row.count(sign) for row in rows)
-        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
-        if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
-            return "csv"
-    for sign in (",", "\t", ";", "|"):
-        if not any(sign in row for row in rows):
-            continue
-        counts = Counter(_cells_between(row, sign) for row in rows)
-        most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
-        if most >= (1 if sign == "\t" else 2) and times >= 0.8 * len(rows):
-            if sign == "|":
-                return "table"
-            # Prose has commas too, but not the same number in every line.
-            if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
-                return "csv"
-    if sum(1 for row in rows if row.lstrip()[:1] in "|│┃" and row.strip()) >= 0.7 * len(rows):
-        return "table"
-    # The header may follow a few other lines.
-    words = [len(row.split()) for row in rows]
-    headers = [at for at in range(min(8, len(rows) - 2)) if words[at] >= 2]
-    spans = cache(_spans)  # Each row is below several possible headers.
-    if any(_aligned(rows[at], rows[at + 1 : at + 1 + _ROWS_BELOW], spans) for at in headers):
-        return "table"
-    cells = [len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n"))) for row in rows]
-    return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
-
-
-def _cells_between(row: str, sign: str) -> int:
-    if '"' in row and sign != "|":
-        row = _QUOTED.sub("", row)
-    return row.count(sign)
-
-
-def _spans(row: str) -> tuple[set[int], set[int]]:
-    """Return where the words of a row begin and end."""
-    spans = [match.span() for match in _WORD.finditer(row)]
-    return {start for start, _ in spans}, {end for _, end in spans}
-
-
-def _aligned(header: str, body: list[str], spans: Callable[[str], tuple[set[int], set[int]]]) -> bool:
-    """Whether columns are aligned with blanks: the header words start (or end) where the cells below do."""
-    starts = {match.start() for match in list(_AFTER_BLANKS.finditer(header))[1:]}
-    if starts and _mostly((len(starts & spans(row)[0]) >= 0.6 * len(starts) for row in body), len(body)):
-        return True
-    words = [match.span() for match in _HEADING_WORD.finditer(header)]
-    single, ends = {start for start, _ in words}, {end for _, end in words}
-    if len(single) < 3:
-        return False
-
-    def fits(row: str) -> bool:
-        begins, stops = spans(row)
-        return max(len(ends & stops), len(single & begins)) >= 0.7 * len(single)
-
-    return _mostly(map(fits, body), len(body))
-
-
-def _mostly(holds: Iterable[bool], many: int) -> bool:
-    """Whether something holds for seven tenths of so many; decided as soon as it fails too often."""
-    possible = many
-    for each in holds:
-        if not each:
-            possible -= 1
-            if possible < 0.7 * many:
-                return False
-    return True
-
-
-def _regular(cells: list[int], words: list[int]) -> bool:
-    """Whether nearly all rows have the same number of cells or of words."""
-    most, times = max(Counter(cells).items(), key=lambda pair: (pair[1], pair[0]))
-    if most >= 3 and times >= 0.85 * len(cells):
-        return True
-    most, times = max(Counter(words).items(), key=lambda pair: (pair[1], pair[0]))
-    return most >= 4 and times >= 0.9 * len(words) and len(words) >= 5
+    return form_of(sample.lines)
 
 
 def _is_table(sample: Sample) -> bool:
