@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import prose
-from tersely.condensing.units import GAP, pack
+from tersely.condensing.units import GAP, Gaps, pack
 from tersely.text.tokens import count_tokens
 
 
@@ -170,8 +170,41 @@ def test_the_words_a_subject_is_discussed_with_find_what_was_said_about_it() -> 
     about = ["The bridge has cracks in the girders.", "The cracks of the bridge reach the girders."]
     later = ["The band plays on Sunday in the park.", "A welder mends girders and cracks in the spring."]
     texts = [*about, *later, *(f"Day {day} was quiet at the pier and in the park." for day in range(60))]
-    _, _, band, welder, *others = prose._recurring(texts, [1.0, 1.0, *([0.1] * 62)])
+    _, _, band, welder, *others = prose._recurring(prose._telling_words(texts), [1.0, 1.0, *([0.1] * 62)])
     assert welder > max(band, *others)
+
+
+def test_a_short_remark_counts_as_much_as_the_turns_around_it() -> None:
+    turns = [
+        prose.Paragraph(1, 1, "The bridge has cracks in the girders on the northern side.", "Mia:"),
+        prose.Paragraph(2, 2, "Oh no.", "Ole:"),
+        prose.Paragraph(3, 3, "So a welder has to mend it before the winter comes.", "Mia:"),
+        prose.Paragraph(4, 4, "Boat four came at noon.", "Ole:"),
+        prose.Paragraph(5, 5, "Boat five came at noon.", "Ole:"),
+        prose.Paragraph(6, 6, "The lamps of the bridge are not part of this work.", "Mia:"),
+    ]
+    scores = [1.0, 0.1, 0.8, 0.1, 0.1, 0.9]
+    prose._fill_small_gaps(scores, [turn.text for turn in turns], turns)
+    assert scores == [1.0, 0.8, 0.8, 0.1, 0.1, 0.9]
+
+
+def test_of_two_turns_on_the_subject_the_one_with_new_words_is_shown() -> None:
+    texts = [
+        "The bridge has cracks in its northern girders.",
+        "Cracks in northern girders of the bridge.",
+        "A welder mends the bridge before winter.",
+    ]
+    scores = [1.0, 0.9, 0.8]
+    prose._prefer_new_words(scores, texts, prose._telling_words(texts), 1_000)
+    assert scores[0] > scores[2] > scores[1]
+
+
+def test_a_sentence_that_is_cut_before_a_gap_has_one_mark() -> None:
+    sentences = [f"Boat {day} came to the pier, " + "and so on, " * 14 + "as it did before." for day in range(9)]
+    result = prose.reading_of([prose.Paragraph(1, 1, " ".join(sentences))], Focus.parse(""), 100)
+    assert result.layout is not None
+    text = result.layout({0, 3}, {0: "Boat 0 came …"}, Gaps(result.units, None, 100))
+    assert text.startswith("Boat 0 came … Boat 3 came")
 
 
 def test_a_question_of_a_speaker_gives_way_to_what_is_stated() -> None:

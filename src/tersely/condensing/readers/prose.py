@@ -36,6 +36,8 @@ WRITTEN_REACH = 300
 
 Speakers discuss a subject for a minute or two, about 400 words, and seldom name it; a paragraph names it.
 """
+DISCUSSED_WITHIN = (600, 2_600)
+"""Where there is room for whole passages, the same for a remark and its answers and for a whole topic."""
 
 SPEAKER_REACH = 600
 """The same for the turns of a speaker who is asked about: others answer him right before and after."""
@@ -74,21 +76,25 @@ _NO_CHAT = (0.0, 0.7, 0.0)
 """What a sentence of a talk gains by words of statements, and loses by words that only keep a talk going and by being a
 question: where few sentences fit or nothing is asked, and where there is room for whole passages."""
 _RECURRING = 2.0
-"""Worth of the words that recur around the best passages, compared with the passages themselves."""
+_RECURRING_AROUND = 0.3
+"""Worth of the words that recur in the best sentences, compared with the passages themselves: within a sentence where
+few of them fit, else as a share of the passage."""
+_SAID_BEFORE = 0.5
+"""What remains of the score of a sentence whose words all occur in better ones."""
+_REMARK = 40
+"""Characters, with the names of the speakers, of remarks that are shown between two sentences that are shown: a mark
+would cost half as much and make the reader wonder what is missing."""
 _ANY_STATEMENT = 0.3
 _OPENING = 0.3
 """Without a question: what a sentence has without any word that recurs, and what the first ones gain."""
+_CRUMB = 0.2
+"""Where few sentences fit, one with less of the best score is not shown even if there is room for it: "Fine with me."
+after an opinion that it was not about would mislead."""
 _BEST = 25
 """So many sentences at most, and one of so many, tell what words the subject is discussed with."""
-_SPOKEN_LENGTH = 0.003
-_SPOKEN_LENGTH_FEW = 0.001
-_WRITTEN_LENGTH = 0.004
-"""What a sentence gains for each character. `pack` prefers short units by the last of these numbers, which suits rows
-but not sentences: a long one contains more; in speech less so, most of all where few sentences fit."""
-
-_FILLED = 0.92
-_CHARACTERS_PER_TOKEN = 4.0
-"""Share of a budget that sentences fill even if they are far from the subject, and an estimate for sentences."""
+_LENGTH = 0.004
+"""What a sentence gains for each character. `pack` prefers short units by this number, which suits rows but not
+sentences: a long one contains more; in speech not, where few sentences fit."""
 
 _ENDING = 0.08
 """Share of a text that is its ending."""
@@ -372,7 +378,7 @@ def reading_of(
             found = [part.text] if part.whole else sentences(part.text)
             texts += found
             owners += [part] * len(found)
-    scores, least, gain = (
+    scores, gain = (
         Scores(from_the_beginning(texts, owners)) if from_the_top else score_sentences(texts, owners, focus, budget)
     )
     facts = wants_facts(focus)
@@ -391,7 +397,7 @@ def reading_of(
         scores = [
             score if owner.given is None else owner.given * scale for score, owner in zip(scores, owners, strict=True)
         ]
-    shown = _candidates(texts, scores, budget, least, gain)
+    shown = _candidates(texts, scores, budget, gain)
     sheet = _Sheet(total=len(texts))
     at = 0
     for part in parts:
@@ -410,14 +416,11 @@ def reading_of(
     return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out)
 
 
-def _candidates(texts: list[str], scores: list[float], budget: int, least: float, gain: float) -> dict[int, float]:
-    """Return sentence number → score for `pack`.
+def _candidates(texts: list[str], scores: list[float], budget: int, gain: float) -> dict[int, float]:
+    """Return sentence number → score for `pack`: as many of the best as could be shown, none twice.
 
-    Contains as many of the best sentences as could be shown, none twice, and none below `least` where the others fill
-    most of the budget; each gains `gain` per character.
+    Each gains `gain` per character.
     """
-    if least:
-        least = min(least, _score_that_fills(texts, scores, budget))
     most = 400 + 2 * budget
     candidates: Iterable[int] = range(len(texts))
     if len(texts) > most:
@@ -426,27 +429,12 @@ def _candidates(texts: list[str], scores: list[float], budget: int, least: float
     seen: set[str] = set()
     for number in candidates:
         text = texts[number]
-        if scores[number] < least:
-            continue
         if len(text) > 40:
             if text in seen:
                 continue
             seen.add(text)
         chosen[number] = scores[number] * (1 + gain * len(text))
     return chosen
-
-
-def _score_that_fills(texts: list[str], scores: list[float], budget: int) -> float:
-    """Return the score of the last of the best sentences that fill as much of a budget as must be used."""
-    room = _FILLED * budget * _CHARACTERS_PER_TOKEN
-    ranked = [(-score, at) for at, score in enumerate(scores)]
-    heapq.heapify(ranked)
-    while ranked:
-        score, at = heapq.heappop(ranked)
-        room -= len(texts[at])
-        if room < 0:
-            return -score
-    return 0.0
 
 
 @dataclass(slots=True)
@@ -503,7 +491,8 @@ class _Sheet:
             text = changed.get(index, self.units[index].text)
             if before >= 0 and self.opened_by[before] == self.opened_by[index]:
                 if self.numbers[before] >= 0 and self.numbers[index] > self.numbers[before] + 1:
-                    lines[-1] += f" {GAP} {text}"
+                    # A sentence that is cut ends with a mark already.
+                    lines[-1] += f" {text}" if lines[-1].endswith(GAP) else f" {GAP} {text}"
                 else:
                     # Scripts without spaces have none between sentences either.
                     lines[-1] += text if "\u3000" <= lines[-1][-1:] <= "\uffef" else " " + text
@@ -575,18 +564,16 @@ def from_the_beginning(texts: list[str], owners: list[Paragraph]) -> list[float]
 
 
 class Scores(NamedTuple):
-    """The scores of sentences, and how `_candidates` chooses by them."""
+    """The scores of sentences, and what they gain per character."""
 
     values: list[float]
-    least: float = 0.0
-    gain: float = _WRITTEN_LENGTH
+    gain: float = _LENGTH
 
 
 def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, budget: int) -> Scores:
     """Score each sentence.
 
-    With a question, a sentence scores by the terms that cluster around it, else by its centrality. Conversations drift,
-    so sentences far from the subject are omitted even if there is room for them.
+    With a question, a sentence scores by the terms that cluster around it, else by its centrality.
     """
     headings = list(dict.fromkeys(heading for owner in owners for heading in owner.under))
     found = scan([*texts, *headings], focus)
@@ -597,28 +584,27 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
     if not weights:
         return Scores(_unasked(texts, owners, found.relevance, speakers, is_dialogue=is_dialogue))
     few = budget < FEW_TOKENS
-    passage = _passages(texts, terms, weights, SPOKEN_REACH if is_dialogue else WRITTEN_REACH)
-    if is_dialogue and not few:
-        passage = [value * value for value in passage]  # Where the subject is discussed, not where it is touched.
-    top = max(passage) or 1.0
     own = [sum(weights[index] for index in seen if index in weights) if seen else 0.0 for seen in terms]
+    # Where few sentences fit, each must answer by itself; else the passage counts more.
+    around, beside = (0.7, 1.0) if not is_dialogue else (1.0, 0.6) if few else (2.0, 0.7)
+    words = _telling_words(texts) if is_dialogue else []
+    recurring = None
+    if is_dialogue and not few:
+        passage = _discussed(texts, words, terms, weights, own)
+    else:
+        passage = _relative(_passages(texts, terms, weights, SPOKEN_REACH if is_dialogue else WRITTEN_REACH))
+        if is_dialogue:
+            recurring = _recurring(words, [around * value + beside * own[at] for at, value in enumerate(passage)])
     enough = max(0.15, 0.5 * max(own))
     headed = _headed(owners, dict(zip(headings, found.terms[len(texts) :], strict=True)), weights)
     central = centrality(texts) if few else None
     short, least_share = (35, 0.2) if not few else (50, 0.0) if is_dialogue else (60, 0.2)
-    # Where few sentences fit, each must answer by itself; else the passage counts more.
-    around, beside = (0.7, 1.0) if not is_dialogue else (1.0, 0.6) if few else (2.0, 0.7)
-    recurring = (
-        _recurring(texts, [around * value / top + beside * own[at] for at, value in enumerate(passage)])
-        if is_dialogue and few
-        else None
-    )
     scores = []
     for at, value in enumerate(passage):
         if owners[at].aside and own[at] < enough:
             scores.append(-1.0)
             continue
-        score = around * value / top + beside * own[at] + (0.15 * central[at] if central else 0.0)
+        score = around * value + beside * own[at] + (0.15 * central[at] if central else 0.0)
         if recurring:
             score += _RECURRING * recurring[at]
         if headed:
@@ -630,14 +616,48 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
         return Scores(scores)
     _prefer_statements(scores, texts, owners, speakers, _ONLY_STATEMENTS if few else _NO_CHAT)
     if few:
-        return Scores(scores, 0.2 * max(scores), _SPOKEN_LENGTH_FEW)
-    return Scores(scores, 0.4 * max(scores), _SPOKEN_LENGTH)
+        least = _CRUMB * max(scores)
+        return Scores([score if score >= least else -1.0 for score in scores], 0.0)
+    _prefer_new_words(scores, texts, words, budget)
+    _fill_small_gaps(scores, texts, owners)
+    return Scores(scores)
 
 
-def _recurring(texts: list[str], scores: list[float]) -> list[float]:
+def _telling_words(texts: list[str]) -> list[set[str]]:
+    return [set(words_of(text)) - _NAMING - _TALKING for text in texts]
+
+
+def _relative(values: list[float]) -> list[float]:
+    top = max(values) or 1.0
+    return [value / top for value in values]
+
+
+def _discussed(
+    texts: list[str],
+    words: list[set[str]],
+    terms: list[dict[int, int] | None],
+    weights: dict[int, float],
+    own: list[float],
+) -> list[float]:
+    """Return 0..1 for each sentence: how much the subject is discussed around it, rather than touched."""
+    near, far = (_relative(_passages(texts, terms, weights, reach)) for reach in DISCUSSED_WITHIN)
+    passage = [value**3 for value in _relative([one + other for one, other in zip(near, far, strict=True)])]
+    recurring = _recurring(words, [value + own[at] / 3 for at, value in enumerate(passage)])
+    fading = [math.exp(-len(text) / SPOKEN_REACH) for text in texts]
+    said = _spread([(at, value * len(texts[at])) for at, value in enumerate(recurring)], fading)
+    size = _spread([(at, float(len(text))) for at, text in enumerate(texts)], fading)
+    around = _relative([value / (total or 1.0) for value, total in zip(said, size, strict=True)])
+    return _relative(
+        [
+            (1 - _RECURRING_AROUND) * value + _RECURRING_AROUND * other**3
+            for value, other in zip(passage, around, strict=True)
+        ]
+    )
+
+
+def _recurring(words: list[set[str]], scores: list[float]) -> list[float]:
     """Score sentences by words that recur in the best ones: a subject is discussed with more words than its name."""
-    count = len(texts)
-    words = [set(words_of(text)) - _NAMING - _TALKING for text in texts]
+    count = len(words)
     spread = Counter(word for own in words for word in own)
     best = heapq.nsmallest(min(_BEST, 1 + count // _BEST), range(count), key=lambda at: (-scores[at], at))
     times = Counter(word for at in best for word in words[at])
@@ -645,6 +665,37 @@ def _recurring(texts: list[str], scores: list[float]) -> list[float]:
         word: often / len(best) * math.log(count / spread[word]) for word, often in times.items() if spread[word] > 1
     }
     return [sum(worth[word] for word in sorted(own & worth.keys())) / (len(own) + 4) for own in words]
+
+
+def _prefer_new_words(scores: list[float], texts: list[str], words: list[set[str]], budget: int) -> None:
+    """Lower the scores of sentences whose words occur in better ones, as far down as sentences could be shown."""
+    room = 10 * budget
+    said: set[str] = set()
+    ranked = [(-score, at) for at, score in enumerate(scores)]
+    heapq.heapify(ranked)
+    scores[:] = [_SAID_BEFORE * score for score in scores]
+    while ranked and room > 0:
+        score, at = heapq.heappop(ranked)
+        own = words[at]
+        scores[at] -= score * (1 - _SAID_BEFORE) * len(own - said) / (len(own) + 1)
+        said |= own
+        room -= len(texts[at])
+
+
+def _fill_small_gaps(scores: list[float], texts: list[str], owners: list[Paragraph]) -> None:
+    """Raise short remarks between two sentences to the lower one of both scores."""
+    before, size = -1, 0
+    for at, text in enumerate(texts):
+        new = not at or owners[at] is not owners[at - 1]
+        length = len(text) + (len(owners[at].label) if new else 0) + 1
+        size += length
+        if length <= _REMARK:
+            continue
+        if before >= 0 and size - length <= _REMARK:
+            lower = min(scores[before], scores[at])
+            for between in range(before + 1, at):
+                scores[between] = max(scores[between], lower)
+        before, size = at, 0
 
 
 def _unasked(
@@ -811,7 +862,7 @@ def _named(owners: list[Paragraph], focus: Focus) -> set[str]:
     asked = set(_NAME_WORD.findall(focus.text.lower()))
     if not asked:
         return set()
-    names = {owner.label: _name_in(owner.label) for owner in owners if owner.label}
+    names = {label: _name_in(label) for label in dict.fromkeys(owner.label for owner in owners) if label}
     return {label for label, name in names.items() if name and asked.issuperset(name)} or {
         label for label, name in names.items() if len(name) > 1 and all(_is_meant(word, asked) for word in name)
     }
