@@ -149,7 +149,17 @@ def test_objects_in_trouble_are_named_with_what_they_say() -> None:
     ]
     reading = read_result(json.dumps({"items": pods}, indent=1), tool="list_pods")
     assert reading.evidence[0].text.startswith("Pod api-2: status.state.terminated: reason=OOMKilled, exitCode=137")
+    lines = json.dumps({"items": pods}, indent=1).split("\n")
+    first, last = reading.evidence[0].line, reading.evidence[0].last_line
+    assert lines[first - 1].strip() == '"terminated": {' and '"exitCode": 137' in lines[last - 2]
     assert ("pod", "api-4") in reading.names
+
+
+def test_names_are_the_cells_of_a_column_not_words_below_a_heading() -> None:
+    table = "In this namespace:\n\nNAMESPACE  NAME    AGE\nshop       web-1   3d\nshop       db-0    40d\n"
+    assert read_result(table, tool="list_pods").names == (("pod", "web-1"), ("pod", "db-0"))
+    manual = "NAME\n       tool - does something\n\nDESCRIPTION\n       The tool does what it was made for.\n"
+    assert read_result(manual, tool="list_pods").names == ()
 
 
 @pytest.mark.parametrize(

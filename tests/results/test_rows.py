@@ -77,3 +77,13 @@ def test_cells_beyond_the_header_are_kept() -> None:
 def test_a_row_that_the_csv_module_refuses_is_kept() -> None:
     rows = rows_in('name,size,note\n"a",1,x\n"b",2,y\rz\n"c",3,w\n')
     assert [row[0] for row in rows.values] == ["a", '"b"', "c"]
+
+
+def test_records_behind_a_prefix_and_documents_over_several_lines_are_rows() -> None:
+    lines = [f'[pod/web-{number}] {{"level": "info", "took": {number}}}' for number in range(12)]
+    rows = rows_in("\n".join([*lines, "stopped"]))
+    assert rows.form == "JSON lines (1 other line left out)"
+    assert names_of(rows) == ["level", "took", "prefix"] and rows.values[3] == ["info", 3, "[pod/web-3]"]
+    pretty = "\n".join(f'{{\n  "id": {number},\n  "name": "n{number}"\n}}' for number in range(5))
+    rows = rows_in(pretty)
+    assert (rows.form, names_of(rows), rows.values[4]) == ("JSON documents", ["id", "name"], [4, "n4"])

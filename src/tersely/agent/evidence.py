@@ -17,6 +17,8 @@ from typing import Any, Literal
 from tersely.agent.subject import TIME, as_time, singular
 from tersely.condensing.lexicon import SEVERITY
 from tersely.condensing.templates import VALUE
+from tersely.shapes.json_values import ObjectLines, documents
+from tersely.shapes.tables import table_parts
 
 Kind = Literal["said", "state", "change", "measure"]
 """Stored names: a line of text, the state of an object, a change, a value."""
@@ -24,6 +26,8 @@ Kind = Literal["said", "state", "change", "measure"]
 MOST_PER_RESULT = 60
 LONGEST_QUOTE = 320
 LONGEST_TEXT = 24_000_000
+_TABLE_LINES = 520
+"""Lines in which a table with names is looked for."""
 MOST_ALIKE_CHANGES = 30
 """Similar lines up to which they count as changes: a release history has tens of rows, a log thousands of lines."""
 
@@ -136,7 +140,8 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
     value = _as_json(text)
     links: list[tuple[str, str]] = []
     if value is not None:
-        found = [*_series(value, text), *_objects(value, text)]
+        lines_of = ObjectLines(text, [value])
+        found = [*_series(value, lines_of), *_objects(value, lines_of)]
         names = list(_object_names(value))
         links = [
             (name, other) for item in _objects_in(value) if (name := _name(item)) for _, other in _references(item)
@@ -146,7 +151,7 @@ def read_result(text: str, *, tool: str, now: datetime | None = None, about: Seq
         found = [*_lines(lines, now), *_changes(lines), *_samples(lines)]
         kind = _listed_kind(tool)
         names = [
-            *_table_names(lines, kind),
+            *_table_names("\n".join(lines[:_TABLE_LINES]), kind),
             *_KIND_SLASH_NAME.findall(text[:400_000]),
             *((kind, name) for name in _ID.findall(text[:50_000])),
         ]
@@ -326,19 +331,16 @@ def _listed_kind(tool: str) -> str:
     return singular(tool.lower().rpartition("_")[2])
 
 
-def _table_names(lines: Sequence[str], kind: str) -> Iterator[tuple[str, str]]:
+def _table_names(text: str, kind: str) -> Iterator[tuple[str, str]]:
     """The entries of a table's NAME column, with the kind that the tool lists."""
-    for at, line in enumerate(lines[:20]):
-        columns = [(found.group().strip(), found.start()) for found in re.finditer(r"\S+(?: \S+)*", line)]
-        named = [(start, number) for number, (title, start) in enumerate(columns) if title.upper() == "NAME"]
-        if not named:
-            continue
-        start, _ = named[0]
-        for row in lines[at + 1 : at + 500]:
-            name = row[start:].split(maxsplit=1)[:1]
-            if name and (start == 0 or row[:start].strip()):
-                yield kind, name[0]
+    if "name" not in text.lower():
         return
+    for part in table_parts(text, fewest=1):
+        titles = [title.upper() for title in part.table.header] if part.table else []
+        if part.table and "NAME" in titles:
+            at = titles.index("NAME")
+            yield from ((kind, row[at].split()[0]) for row in part.table.rows if len(row) > at and row[at])
+            return
 
 
 def _object_names(value: Any) -> Iterator[tuple[str, str]]:
@@ -361,13 +363,9 @@ def _references(item: dict[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _as_json(text: str) -> Any:
-    start = text.lstrip()[:1]
-    if start not in ("{", "["):
-        return None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+    """The document; None if there are several, which are quoted as lines."""
+    found = documents(text)
+    return found[0] if len(found) == 1 else None
 
 
 def _objects_in(value: Any) -> list[dict[str, Any]]:
@@ -393,11 +391,11 @@ def _name(item: dict[str, Any]) -> str:
     return ""
 
 
-def _objects(value: Any, text: str) -> Iterator[Evidence]:
+def _objects(value: Any, lines_of: ObjectLines) -> Iterator[Evidence]:
     """Parts of objects that report trouble, with their sibling fields, and conditions that few objects have."""
     items = _objects_in(value)
     usual = _usual(items)
-    found: dict[str, list[tuple[str, str, str, float]]] = {}
+    found: dict[str, list[tuple[str, str, str, float, dict[str, Any]]]] = {}
     for item in items:
         name, kind = _name(item), str(item.get("kind") or "")
         for path, part in _parts_of(item):
@@ -405,19 +403,19 @@ def _objects(value: Any, text: str) -> Iterator[Evidence]:
             if severity >= 1.0:
                 fields = _fields_text(part)
                 key = VALUE.sub("#", f"{path} {fields}")
-                found.setdefault(key, []).append((f"{kind} {name}".strip(), path, fields, severity))
+                found.setdefault(key, []).append((f"{kind} {name}".strip(), path, fields, severity, part))
     for group in found.values():
         objects = ", ".join(dict.fromkeys(one[0] for one in group[:3])) + (
             f" and {len(group) - 3} more" if len(group) > 3 else ""
         )
-        _, path, fields, severity = group[0]
-        line = _line_of(text, group[0][0].rpartition(" ")[2], fields)
+        _, path, fields, severity, part = group[0]
+        first_line, last_line = lines_of.of(part)
         times = [time for match in TIME.finditer(fields) if (time := as_time(match))]
         yield Evidence(
             kind="state",
             text=_quote(f"{objects}: {path.strip('.')}: {fields}"),
-            line=line,
-            last_line=line,
+            line=first_line,
+            last_line=last_line,
             count=len(group),
             severity=severity,
             first=min(times) if times else None,
@@ -502,18 +500,10 @@ def _part_severity(path: str, part: dict[str, Any], usual: dict[tuple[str, str],
     return severity
 
 
-def _line_of(text: str, name: str, quotation: str) -> int:
-    """The line of a quotation in the source, approximately."""
-    start = max(0, text.find(name)) if name else 0
-    value = quotation.rpartition("=")[2][:40] if "=" in quotation else quotation[:40]
-    offset = text.find(value, start) if value else start
-    return text.count("\n", 0, offset if offset >= 0 else start) + 1
-
-
 # Numbers
 
 
-def _series(value: Any, text: str) -> Iterator[Evidence]:
+def _series(value: Any, lines_of: ObjectLines) -> Iterator[Evidence]:
     """Time series whose level shifted."""
     for path, part in _parts_of(value):
         values = part.get("values") or part.get("datapoints") or part.get("points")
@@ -536,12 +526,12 @@ def _series(value: Any, text: str) -> Iterator[Evidence]:
             verb = "rose" if after > before else "fell"
             when = datetime.fromtimestamp(at, UTC) if at > 10**8 else None
             clock = f" at {when:%H:%M} UTC" if when else ""
-            line = _line_of(text, name, name)
+            first_line, last_line = lines_of.of(part)
             yield Evidence(
                 kind="measure",
                 text=f"{name}{{{others}}} {verb} from {before:.4g} to {after:.4g}{clock}",
-                line=line,
-                last_line=line,
+                line=first_line,
+                last_line=last_line,
                 severity=1.3,
                 first=when,
                 last=datetime.fromtimestamp(points[-1][0], UTC) if points[-1][0] > 10**8 else None,

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tersely.shapes.json_values import LEAST_RECORDS, documents, json_lines
 from tersely.shapes.outlines import are_fields
 from tersely.shapes.tables import Table, form_of, separated, tables_of
 
@@ -48,19 +49,12 @@ class Rows:
 
 def rows_of(text: str) -> Rows | None:
     """The rows of a text; None if it is not a table."""
-    stripped = text.strip()
-    if stripped[:1] in ("[", "{"):
-        try:
-            return _from_json(_parsed(stripped))
-        except (ValueError, RecursionError):
-            if lines := _json_lines(stripped):
-                return lines
-    return _from_table(text.strip("\r\n"))
-
-
-def _parsed(text: str) -> Any:
-    """Parse JSON; NaN and Infinity, which are not JSON but occur, become null."""
-    return json.loads(text, parse_constant=lambda _: None)
+    found = documents(text)
+    if len(found) == 1:
+        return _from_json(found[0])
+    if found:
+        return _records("JSON lines" if len(found) == len(text.strip().split("\n")) else "JSON documents", found)
+    return (_json_lines(text) if '{"' in text[:2_000] else None) or _from_table(text.strip("\r\n"))
 
 
 def _from_json(value: Any) -> Rows:
@@ -92,22 +86,18 @@ def _longest_list(value: Any, path: str = "$", depth: int = 0) -> tuple[str, lis
 
 
 def _json_lines(text: str) -> Rows | None:
+    """The records of JSON lines, with what is before them in their lines as a column."""
     records: list[Any] = []
-    others = 0
-    for line in text.split("\n"):
-        if not line.strip():
-            continue
-        try:
-            record = _parsed(line)
-        except (ValueError, RecursionError):
-            others += 1
-            if others > 20 and others > len(records):
-                return None
-            continue
-        records.append(record)
-    if not records or others > _MOST_OTHERS * len(records):
+    lines = 0
+    for number, _, prefix, record in json_lines(text):
+        lines += 1
+        if isinstance(record, dict):
+            records.append({**record, "prefix": prefix.rstrip()} if prefix else record)
+        elif number == 200 and len(records) < 100:
+            return None
+    if len(records) < 2 or len(records) < LEAST_RECORDS * lines:
         return None
-    return _records("JSON lines" + _left_out(others), records)
+    return _records("JSON lines" + _left_out(lines - len(records)), records)
 
 
 def _records(form: str, items: Sequence[Any]) -> Rows:

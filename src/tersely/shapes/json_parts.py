@@ -10,7 +10,7 @@ object whose values are objects. Linear in the text, whatever its brackets are.
 import re
 from dataclasses import dataclass
 
-_NEXT_BRACKET = re.compile(r"""[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+([\[\]{}])""", re.S)
+NEXT_BRACKET = re.compile(r"""[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+([\[\]{}])""", re.S)
 """Everything up to the next bracket that is not inside a string."""
 _COMMA = re.compile(r"\s*,(?:[ \t\r]*\n)?")
 _ONLY_ENDS = re.compile(r"[\s\]}]*")
@@ -51,7 +51,7 @@ class _Cutter:
 
     def parts_of_text(self) -> list[JsonPart]:
         at = 0
-        while (found := _NEXT_BRACKET.match(self.text, at)) is not None:
+        while (found := NEXT_BRACKET.match(self.text, at)) is not None:
             at = found.end()
             if found[1] in "[{":
                 self.open.append(found[1])

@@ -29,6 +29,7 @@ from tersely.condensing.segments import read_any
 from tersely.condensing.templates import without_values
 from tersely.condensing.units import Reading
 from tersely.shapes import json_tree
+from tersely.shapes.json_values import LEAST_RECORDS, json_lines
 
 _TIME_KEYS = ("@timestamp", "timestamp", "time", "ts", "datetime", "date", "eventtime", "creationtime", "t")
 _LEVEL_KEYS = ("level", "severity", "loglevel", "log.level", "lvl", "levelname", "level_name", "log_level")
@@ -40,7 +41,6 @@ _USUAL = 0.8
 _MOST_KNOWN = 50_000
 _MOST_SHAPES = 2_000
 """Further records with other sets of fields are read as text."""
-_SHARE_OF_RECORDS = 0.6
 
 _ANSWER = 170
 """Length in characters of a record that answers a question about one of its fields."""
@@ -55,7 +55,6 @@ _NAMES = re.compile(
 _LARGEST_GROUP = 12
 """Records about one thing, on average."""
 
-_LONGEST_PREFIX = 200
 _PREFIX_TIME = re.compile(
     r"(?<!\S)(?:\d{4}-\d\d-\d\d[T ]|[A-Z][a-z]{2} [ \d]\d )?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?(?!\S)"
 )
@@ -420,32 +419,21 @@ class _Gathered:
 def _parsed(text: str) -> _Records | None:
     """Parse the lines into records; None if they are not mostly objects."""
     gathered = _Gathered()
-    lines = text.split("\n")
     records = 0
     # Numbers keep their spelling.
     decode = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str).decode
-    for number, line in enumerate(lines, 1):
-        stripped = line.strip()
-        if not stripped:
-            continue
-        record = None
-        begin = 0 if stripped[0] == "{" else stripped.find('{"', 0, _LONGEST_PREFIX)
-        if begin >= 0:
-            try:
-                record = decode(stripped[begin:])
-            except (ValueError, RecursionError):
-                record = None
+    for number, line, prefix, record in json_lines(text, decode):
         if isinstance(record, dict):
             records += 1
-            leaves = _behind(stripped[:begin], _leaves(record)) if begin else _leaves(record)
+            leaves = _behind(prefix, _leaves(record)) if prefix else _leaves(record)
         else:
-            leaves = {"": stripped}
+            leaves = {"": line}
             if number == 200 and records < 100:
                 return None
         gathered.add(number, leaves)
-    if records < 2 or records < _SHARE_OF_RECORDS * len(gathered.numbers):
+    if records < 2 or records < LEAST_RECORDS * len(gathered.numbers):
         return None
-    return gathered.records(len(lines) - (not lines[-1]))
+    return gathered.records(text.count("\n") + (not text.endswith("\n")))
 
 
 def _behind(prefix: str, leaves: dict[str, str]) -> dict[str, str]:

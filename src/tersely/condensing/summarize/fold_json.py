@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tersely.shapes.json_values import elements, entries, skip_space
 from tersely.text.tokens import O200K
 
 LEGEND = (
@@ -30,7 +31,6 @@ _MOST_DEFINED = 4_000
 """Characters of all definitions, which every part repeats."""
 
 _DEEPEST = 200
-_SPACE = re.compile(r"[ \t\r\n]*")
 _REFERENCE = re.compile(r"\*\d+")
 _TIMES = re.compile(r"×(\d+) ")
 
@@ -136,62 +136,29 @@ def _pieces(text: str) -> Iterator[tuple[str, Any, str, tuple[int, int]]]:
     Raises:
         ValueError: The text is not one JSON array or object.
     """
-    at = _skip(text, 0)
+    at = skip_space(text, 0)
     opening = text[at]
-    entries = list(_entries(text, at) if opening == "{" else _elements(text, at))
-    end = entries[-1][3] if entries else _skip(text, at + 1)
-    closing = _skip(text, end)
+    found: list[tuple[str | None, Any, int, int]] = (
+        list(entries(text, at, _DECODER))
+        if opening == "{"
+        else [(None, *each) for each in elements(text, at, _DECODER)]
+    )
+    end = found[-1][3] if found else skip_space(text, at + 1)
+    closing = skip_space(text, end)
     if text[closing : closing + 1] != ("}" if opening == "{" else "]") or text[closing + 1 :].strip():
         raise ValueError("the text goes on after the JSON")
-    if not entries:
+    if not found:
         raise ValueError("nothing to fold")
-    for number, (key, value, start, stop) in enumerate(entries):
+    for number, (key, value, start, stop) in enumerate(found):
         before = (opening if number == 0 else "") + (f"{_quoted(key)}:" if key is not None else "")
-        after = "," if number < len(entries) - 1 else "}" if opening == "{" else "]"
+        after = "," if number < len(found) - 1 else "}" if opening == "{" else "]"
         if key is None or not isinstance(value, list) or len(value) < 3:
             yield before, value, after, (start, stop)
             continue
-        elements = list(_elements(text, _skip(text, start)))
-        for index, (_, element, first, last) in enumerate(elements):
-            is_last = index == len(elements) - 1
+        inside = list(elements(text, skip_space(text, start), _DECODER))
+        for index, (element, first, last) in enumerate(inside):
+            is_last = index == len(inside) - 1
             yield f"{before}[" if index == 0 else "", element, f"]{after}" if is_last else ",", (first, last)
-
-
-def _entries(text: str, at: int) -> Iterator[tuple[str | None, Any, int, int]]:
-    seen: set[str] = set()
-    at = _skip(text, at + 1)
-    while text[at : at + 1] == '"':
-        key, at = _DECODER.raw_decode(text, at)
-        if key in seen:
-            raise ValueError("a key occurs twice")
-        seen.add(key)
-        at = _skip(text, at)
-        if text[at : at + 1] != ":":
-            raise ValueError("a key without a value")
-        start = _skip(text, at + 1)
-        value, end = _DECODER.raw_decode(text, start)
-        yield key, value, start, end
-        at = _skip(text, end)
-        if text[at : at + 1] != ",":
-            return
-        at = _skip(text, at + 1)
-
-
-def _elements(text: str, at: int) -> Iterator[tuple[str | None, Any, int, int]]:
-    at = _skip(text, at + 1)
-    while text[at : at + 1] not in ("]", ""):
-        value, end = _DECODER.raw_decode(text, at)
-        yield None, value, at, end
-        at = _skip(text, end)
-        if text[at : at + 1] != ",":
-            return
-        at = _skip(text, at + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
-    assert match is not None
-    return match.end()
 
 
 def _quoted(text: str) -> str:
