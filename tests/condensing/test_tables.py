@@ -7,6 +7,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
+from tersely.shapes.tables import table_parts
 from tests.fakes.tracing import count_steps
 
 
@@ -331,3 +332,35 @@ def test_a_row_that_ends_early_has_no_empty_values() -> None:
     rows = [f"job-{at},{at * 37 % 91},{'done' if at % 4 else 'waiting'}" for at in range(60)] + ["job-60,3", "job-61,8"]
     condensed = condense_structurally("\n".join(["name,seconds,state", *rows]), 300, "How many are waiting?").text
     assert "state: waiting ×15, done ×45, absent ×2]" in condensed
+
+
+def test_a_name_of_two_words_is_one_column_and_cells_with_blanks_stay_in_theirs() -> None:
+    row = "{:<9}  {:<8} {:<7} {:<9} {:<16} {:<5} {:<9} {:<8} {:<16} {:<17} {}"
+    names = "NAMESPACE NAME READY STATUS RESTARTS AGE IP NODE".split()
+    pods = [row.format(*names, "NOMINATED NODE", "READINESS GATES", "LABELS")]
+    for number in range(12):
+        restarts = f"{number} (119s ago)" if number % 3 else "0"
+        place = f"{number}d", f"10.0.0.{number}", "n1"
+        pods.append(
+            row.format("shop", f"web-{number}", "1/1", "Running", restarts, *place, "<none>", "<none>", "app=web")
+        )
+    (part,) = table_parts("\n".join(pods))
+    assert part.table is not None
+    assert part.table.header == [*names, "NOMINATED NODE", "READINESS GATES", "LABELS"]
+    assert [cells[5] for cells in part.table.rows] == [f"{number}d" for number in range(12)]
+
+
+def test_a_cell_in_brackets_and_an_empty_one_do_not_move_the_others() -> None:
+    row = "{:<5} {:<6} {:<11} {:<10} {:<13} {:<8} {}"
+    lines = [row.format("Proto", "RefCnt", "Flags", "Type", "State", "I-Node", "Path")]
+    for number in range(20):
+        state, path = ("LISTENING" if number % 4 == 0 else ""), (f"/run/s{number}" if number % 3 else "")
+        lines.append(
+            row.format("unix", number % 5 + 2, "[ ACC ]" if state else "[ ]", "DGRAM", state, 8000 + number, path)
+        )
+    (part,) = table_parts("\n".join(lines))
+    assert part.table is not None
+    assert len(part.table.rows) == 20
+    assert [cells[3:6] for cells in part.table.rows] == [
+        ["DGRAM", "" if number % 4 else "LISTENING", str(8000 + number)] for number in range(20)
+    ]

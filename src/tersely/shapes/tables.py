@@ -377,7 +377,7 @@ def _splitter(header: str, body: list[str], underlined: bool = False) -> Split |
     tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
     if len(tight) >= 3 and tight != starts:
         # Words one blank apart are columns only if nearly every cell below begins under one.
-        trials.insert(0, _by_position(tight, 0.9))
+        trials.insert(0, _by_position(_with_cells(tight, starts, body), 0.9))
     only_rows_align = "  " not in header.strip() and sum(1 for row in body if "  " in row.strip()) >= 0.75 * len(body)
     named = not only_rows_align and all(word[0].isalnum() or word[0] in "%(_/@" for word in words)
     if named and _words_fit(len(words), body):
@@ -390,6 +390,16 @@ def _splitter(header: str, body: list[str], underlined: bool = False) -> Split |
         if len(rows) >= 0.75 * len(body) and cells is not None and not _is_row_of(cells, rows):
             return trial
     return None
+
+
+def _with_cells(tight: list[int], starts: list[int], body: list[str]) -> list[int]:
+    """Drop words one blank after another that have no cell below them: `NOMINATED NODE` is the name of one column."""
+    if 2 * len(starts) < len(tight):
+        return tight  # A title: most words are one blank apart.
+    split = _by_position(tight, 0.0)
+    rows = [cells for row in body if (cells := split(row)) is not None]
+    wide = set(starts)
+    return [start for at, start in enumerate(tight) if start in wide or not rows or any(row[at] for row in rows)]
 
 
 def _words_fit(count: int, body: list[str]) -> bool:
@@ -428,9 +438,11 @@ def _by_position(starts: list[int], share: float) -> Split:
             cells.append(line[before:cut].strip())
             before = cut
         cells.append(line[before:].strip())
-        if fits < wanted:
+        # Cells that all begin below their names are where they belong; empty ones are empty.
+        is_aligned = all(not cell or line.startswith(cell, start) for cell, start in zip(cells, starts, strict=True))
+        if fits < wanted and not (is_aligned and 2 <= fits >= len(starts) // 2):
             return None
-        return cells if all(cells) else _full_row(line, len(starts)) or cells
+        return cells if all(cells) or is_aligned else _full_row(line, len(starts)) or cells
 
     return split
 
