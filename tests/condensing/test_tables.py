@@ -364,3 +364,73 @@ def test_a_cell_in_brackets_and_an_empty_one_do_not_move_the_others() -> None:
     assert [cells[3:6] for cells in part.table.rows] == [
         ["DGRAM", "" if number % 4 else "LISTENING", str(8000 + number)] for number in range(20)
     ]
+
+
+def test_rows_that_differ_in_their_number_only_are_counted() -> None:
+    rows = [f"{at},{'failed' if at == 512 else 'ok'},eu-west-1" for at in range(900)]
+    text = "\n".join(["id,state,region", *rows])
+
+    condensed = condense_structurally(text, 300, "")
+    asked = condense_structurally(text, 300, "state of 300").text
+    in_sections = condense_structurally(text, 300, "", section=5_000).text
+
+    assert "1,ok,eu-west-1 ×897" in condensed.text
+    assert "512,failed,eu-west-1" in condensed.text
+    assert condensed.tokens_after < 100 and not condensed.account.lost
+    assert "\n300,ok,eu-west-1\n" in asked and "0,ok,eu-west-1 ×898" in asked
+    singly = sum(1 for line in in_sections.split("\n") if line.endswith(",ok,eu-west-1"))
+    assert f"1,ok,eu-west-1 ×{899 - singly}" in in_sections
+
+
+def test_rows_with_a_measure_are_not_counted_as_equal() -> None:
+    text = "\n".join(["id,bytes,state", *(f"{at},{at * 37 % 991},ok" for at in range(900))])
+
+    assert "×" not in "\n".join(condense_structurally(text, 300, "").text.split("id,bytes,state")[1:])
+
+
+def test_rows_of_several_lines_are_shown_line_by_line() -> None:
+    rows = [f'{at},"he said ""no"", then\nleft, at {at}",{at % 7}' for at in range(300)]
+    text = "\n".join(["id,comment,score", *rows])
+
+    condensed = condense_structurally(text, 300, "")
+
+    shown = condensed.text.split("\n")
+    assert set(shown) - set(text.split("\n")) == {line for line in shown if line.endswith("]")}
+    assert '\n1,"he said ""no"", then\nleft, at 1",1\n2,' in condensed.text
+    first_lost = condensed.account.lost[0][0]
+    assert condensed.account.shown[0] == (1, first_lost - 1) and first_lost % 2 == 0
+
+
+def test_a_row_is_no_header_because_its_words_recur() -> None:
+    modes = ["000000", "100644", "100644"]
+    rows = [f":{modes[at % 3]} 100644 {at:07x}a1 {at * 7:07x}b2 {'AMD'[at % 3]}\tsrc/part_{at}.py" for at in range(200)]
+
+    assert "[" not in condense_structurally("\n".join(rows), 300, "").text.split("\n")[0]
+
+
+def test_empty_cells_of_rows_without_a_header_keep_their_place() -> None:
+    calls = [(59.68, 1744, "", "getdents64"), (24.4, 905, "13", "openat"), (7.38, 894, "", "close")]
+    rows = [
+        f"{share:6.2f} {number:9d} {errors:>9} {name}{at}" for at in range(9) for share, number, errors, name in calls
+    ]
+    text = "\n".join(["% time     calls    errors syscall", "------ --------- --------- ----------------", *rows])
+
+    shown = condense_structurally(text, 200, "").text
+
+    assert " 59.68      1744           getdents640\n" in shown
+    assert " 24.40       905        13 openat0\n" in shown
+
+
+def test_two_titles_above_a_table_are_no_header() -> None:
+    pods = [
+        f"pod-{at:<8} 1/1     {'Pending' if at % 50 == 0 else 'Running'}   {at % 4}          {at % 90}d"
+        for at in range(300)
+    ]
+    titles = ["Report for cluster alpha", "Generated on 2026-01-03 by ops"]
+    text = "\n".join([*titles, "NAME         READY   STATUS    RESTARTS   AGE", *pods])
+
+    shown = condense_structurally(text, 300, "").text
+
+    assert "NAME READY STATUS RESTARTS AGE [" in shown
+    assert "[300 rows; STATUS: Running ×294, Pending ×6]" in shown
+    assert all(title in shown.split("\n") for title in titles)

@@ -36,6 +36,9 @@ class Table:
     rows: list[list[str]] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
+    """Where each row begins in the source."""
+    ends: dict[int, int] = field(default_factory=dict)
+    """Where it ends, by its first line, if a quoted cell has several lines."""
     columns: dict[int, list[str]] = field(default_factory=dict)
     """Cache of the columns."""
     sign: str = " "
@@ -82,6 +85,8 @@ def separated(text: str, fewest: int = 2) -> Table | None:
             table.header, table.header_text, table.header_line = header, line.rstrip(), number
             continue
         table.add([cell.strip() for cell in cells], line.rstrip(), number)
+        if "\n" in line:
+            table.ends[number] = number + line.count("\n")
     _take_repeats(table)
     return table if len(table.rows) >= fewest else None
 
@@ -115,7 +120,7 @@ def _quoted_rows(text: str, sign: str) -> Iterator[tuple[int, list[str], str]]:
         except csv.Error:
             pass  # A carriage return inside of it, or a cell that is too long.
         first, before = before, reader.line_num
-        raw = " ".join(lines[first:before])
+        raw = "\n".join(lines[first:before])
         if cells is None:
             cells = raw.split(sign)
         if cells:
@@ -139,7 +144,9 @@ def _is_header(cells: list[str], sample: list[str], sign: str) -> bool:
         if cell.strip()
     )
     namelike = all(len(cell) < 60 for cell in filled)
-    return namelike and (numeric_below or not repeats) and not _has_their_form(cells, body)
+    if not namelike or not (numeric_below or not repeats) or _has_their_form(cells, body):
+        return False
+    return not _is_row_of(sign.join(cells).split(), [line.split() for line in sample[1:]])
 
 
 def _has_their_form(cells: list[str], rows: list[list[str]]) -> bool:
@@ -259,8 +266,8 @@ def _columns(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None
     if cells is None:
         return None
     rows = [row for line in body if (row := split(line)) is not None]
-    if _is_above(rows[0], rows[1:]) if headed else _is_above(cells, rows):
-        return None  # A title: the header, or the first row, is further down.
+    if _is_title(lines, at, cells, rows, headed=headed):
+        return None  # The header, or the first row, is further down.
     table = Table([])
     end = at
     if headed and not any(number_of(cell) is not None for cell in cells):
@@ -308,12 +315,41 @@ def _take_repeats(table: Table) -> None:
     table.lines = [table.lines[at] for at in others]
 
 
+def _is_title(lines: list[str], at: int, cells: list[str], rows: list[list[str]], *, headed: bool) -> bool:
+    """Whether a line above a table is neither its header nor a row, though it has as many words as the rows."""
+    if headed:
+        return _is_above(rows[0], rows[1:])
+    return _is_above(cells, rows) or any(_is_header_of(lines, below) for below in (at + 1, at + 2))
+
+
+def _is_header_of(lines: list[str], at: int) -> bool:
+    """Whether a line has words above the numbers of a table below it."""
+    if at + 4 > len(lines) or not lines[at].strip() or _RULE.fullmatch(lines[at]):
+        return False
+    body = [line for line in lines[at + 1 : at + 40] if line.strip() and not _RULE.fullmatch(line)][:24]
+    split = _splitter(lines[at], body) if len(body) > 2 else None
+    cells = split(lines[at]) if split is not None else None
+    if split is None or cells is None:
+        return False
+    return _is_above(cells, [row for line in body if (row := split(line)) is not None])
+
+
 def _keep_columns(table: Table, lines: list[str]) -> None:
     """Keep the blanks of the source if a cell before the last is empty: only they show in which column a value is."""
     width = len(table.header)
-    if any(len(row) == width and not all(row[: _last_filled(row)]) for row in table.rows):
-        table.header_text = lines[table.header_line - 1].rstrip()
+    if any(len(row) == width and not all(row[: _last_filled(row)]) for row in table.rows) or _have_empty_cells(
+        table, lines
+    ):
+        table.header_text = lines[table.header_line - 1].rstrip() if table.header_text else ""
         table.texts = [lines[at - 1].rstrip() for at in table.lines]
+
+
+def _have_empty_cells(table: Table, lines: list[str]) -> bool:
+    """Whether the last words of rows with different numbers of words are below each other: some cells are empty."""
+    if len({text.count(" ") for text in table.texts}) < 2:
+        return False
+    starts = Counter(lines[at - 1].rstrip().rfind(" ") for at in table.lines)
+    return max(starts.values()) >= 0.9 * len(table.lines)
 
 
 def _last_filled(row: list[str]) -> int:

@@ -13,7 +13,7 @@ cells are shown that do not have the usual value of their column.
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from itertools import zip_longest
 from typing import Literal
 
@@ -112,23 +112,26 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         size = len(table.rows)
         scores = rows[offset : offset + size]
         title = owner = titles.above(table.header_line if table.header_text else table.lines[0])
-        titles.line = table.lines[-1]
+        titles.line = table.ends.get(table.lines[-1], table.lines[-1])
         fields = _fields(table, focus) if budget >= FROM_BUDGET else {}
         alike = _equal_rows(table)
+        numbered = {} if alike else _numbered_rows(table, scores)
+        way = ["equal rows are counted"] * bool(alike) + ["numbered rows are counted"] * bool(numbered)
+        counted = {**alike, **numbered}
         totals = Totals(
             size,
             _write_head,
             "rows",
             fields,
-            shared=(table.sign, *table.header, *(("equal rows are counted",) if alike else ())),
-            templates={text: TemplateLines([table.lines[row] for row in rows]) for text, rows in alike.items()},
+            shared=(table.sign, *table.header, *way),
+            templates={key: TemplateLines([table.lines[row] for row in rows]) for key, rows in counted.items()},
         )
         found_counts = telling(list(fields.values()), focus, every=True)
         counts, further = _head_lines(totals, found_counts)
         heads += counts
         all_totals.append(totals)
         above = table.header_line if table.header_text else table.lines[0]
-        units += [Unit(counted, above, above - 1, WEIGHTS["table"].roles["counts"], count=0) for counted in further]
+        units += [Unit(text, above, above - 1, WEIGHTS["table"].roles["counts"], count=0) for text in further]
         narrow = _narrowed(table, focus, scores)
         if table.header_text:
             owner = len(units)
@@ -152,6 +155,11 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         most = min(MOST_UNITS, 2_000 + 4 * budget)
         if size > most:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
+        first = len(units)
+        if numbered:
+            hidden = {row for rows in numbered.values() for row in rows}
+            units += _counted_rows(table, numbered, scores, owner)
+            shown = [row for row in shown if row not in hidden]
         brief = _without_usual(table, _usual_values(list(fields), found_counts[:MOST_FURTHER], table), scores)
         texts = [narrow(table.rows[row], table.texts[row]) for row in shown]
         shapes = of_each_form(_without_identifiers, [text[:140] for text in texts])
@@ -160,13 +168,15 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                 Unit(
                     brief.get(row, text),
                     table.lines[row],
-                    table.lines[row],
+                    table.ends.get(table.lines[row], table.lines[row]),
                     scores[row],
                     owner,
                     family=None if offset + row in leaders else shape,
                     whole=text if row in brief else "",
                 )
             )
+        if numbered:
+            units[first:] = sorted(units[first:], key=lambda unit: unit.first)
         offset += size
     alone = len(all_totals) == 1
     return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
@@ -226,9 +236,9 @@ def _roles_beside(blocks: list[TablePart]) -> list[str]:
     return roles
 
 
-def _equal_rows(table: Table) -> dict[str, list[int]]:
+def _equal_rows(table: Table) -> dict[Hashable, list[int]]:
     """Return the rows by their text if most of them repeat others."""
-    alike: dict[str, list[int]] = {}
+    alike: dict[Hashable, list[int]] = {}
     size = len(table.texts)
     for row, text in enumerate(table.texts):
         if len(alike) > MOST_DISTINCT * size:
@@ -237,21 +247,43 @@ def _equal_rows(table: Table) -> dict[str, list[int]]:
     return alike if len(alike) <= MOST_DISTINCT * size else {}
 
 
-def _counted_rows(table: Table, alike: dict[str, list[int]], scores: list[float], owner: int | None) -> list[Unit]:
-    """Return one unit for all rows that are equal, with their number."""
+def _numbered_rows(table: Table, scores: list[float]) -> dict[Hashable, list[int]]:
+    """Return ordinary rows that differ in their number only, by their other cells, if most of them do.
+
+    As in logs, `×N` means equal up to values. A second column of different values may be a measure, which matters.
+    """
+    size = len(table.rows)
+    width = _width(table)
+    different = [at for at in range(width) if len(_column(table, at).counts) > MOST_DISTINCT * size]
+    if size < FEWEST or len(different) != 1 or not all(map(str.isdecimal, _column(table, different[0]).counts)):
+        return {}
+    (number,) = different
+    limit = sorted(scores)[size // 2] + ORDINARY
+    alike: dict[Hashable, list[int]] = {}
+    for row, cells in enumerate(table.rows):
+        if scores[row] <= limit and len(cells) == width:
+            alike.setdefault((*cells[:number], *cells[number + 1 :]), []).append(row)
+    if sum(map(len, alike.values())) < MOST_DISTINCT * size or len(alike) > 0.1 * size:
+        return {}
+    return {key: rows for key, rows in alike.items() if len(rows) > 1}
+
+
+def _counted_rows(table: Table, alike: dict[Hashable, list[int]], scores: list[float], owner: int | None) -> list[Unit]:
+    """Return one unit for all rows that are equal, or equal up to their number, with how many they are."""
     units: list[Unit] = []
-    for text, rows in alike.items():
+    for key, rows in alike.items():
+        text = table.texts[rows[0]]
         line, *others = (table.lines[row] for row in rows)
         units.append(
             Unit(
                 with_counts(text, len(rows)),
                 line,
-                line,
+                table.ends.get(line, line),
                 max(scores[row] for row in rows),
                 owner,
                 count=len(rows),
-                folded=runs_of((at, at) for at in others),
-                repeated=RepeatedLine(text, text),
+                folded=runs_of((at, table.ends.get(at, at)) for at in others),
+                repeated=RepeatedLine(key, text),
             )
         )
     return units
