@@ -401,3 +401,23 @@ def test_times_of_zones_that_change_with_the_season_are_compared_as_times() -> N
     assert (
         "2026-10-25T02:00:00+02:00 – 2026-10-25T02:59:00+01:00" in condense_structurally("\n".join(lines), 250, "").text
     )
+
+
+def test_pieces_of_a_long_line_are_not_counted_as_lines() -> None:
+    body = "INFO retry of item " * 60
+    lines = [f"2026-01-01 10:{at // 60:02d}:{at % 60:02d} INFO request {at} {body} size={at}" for at in range(50)]
+    lines[20] = "2026-01-01 10:00:20 ERROR disk full"
+    text = condense_structurally("\n".join(lines), 400, "").text
+
+    assert "INFO 49 ERROR 1" in text
+    assert {int(times) for times in re.findall(r"×(\d+)", text)} <= {49}
+    assert not re.search(r"\bi$|^tem\b", text, re.M)
+
+
+def test_records_in_one_line_are_not_counted_as_lines() -> None:
+    records = [f"2026-01-01 00:{at // 60:02d}:{at % 60:02d} INFO worker[{at % 9}]: job {at} done" for at in range(400)]
+
+    head = condense_structurally("\r".join(records), 250, "").text.split("\n")[0]
+
+    assert "1 lines" in head
+    assert not re.search(r"(?:INFO|ERROR) \d", head)

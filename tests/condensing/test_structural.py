@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tersely.condensing.structural import condense_structurally
+from tersely.condensing.structural import cleaned, condense_structurally
 from tersely.text.tokens import O200K, Tokenizer
 
 LOG = "".join(f"2025-06-01T10:{n // 60:02d}:{n % 60:02d}Z INFO request {n} served in {n % 9} ms\n" for n in range(900))
@@ -80,3 +80,47 @@ def test_elements_of_xml_say_how_many_of_them_are_shown() -> None:
         condensed = condense_structurally(text, 300, "Which essays are there?").text
         shown = sum(1 for line in condensed.split("\n") if line.startswith(" book:"))
         assert f"[{shown} of 150{' book' if others else ''}]" in condensed
+
+
+def test_a_progress_bar_shows_its_last_state() -> None:
+    states = [f"Downloading {at // 9:3d}% |{'#' * (at // 30)}| {at}/900 kB" for at in range(901)]
+    text = "Collecting packages\n" + "\r".join(["", *states]) + "\nSuccessfully installed oven-1.0\n"
+
+    condensed = condense_structurally(text, 120, "")
+
+    assert condensed.text.split("\n")[1] == states[-1]
+    assert condensed.account.total == 3
+
+
+def test_records_between_carriage_returns_are_no_progress() -> None:
+    records = [f"INFO job {at} of 12/03/2026 took {at} ms" for at in range(100)]
+
+    assert cleaned("\r".join(records)) == "\r".join(records)
+    assert cleaned("error: disk full\rretry 10%\rdone") == "error: disk full\rretry 10%\rdone"
+
+
+def test_a_byte_order_mark_is_no_text() -> None:
+    text = "\ufeff" + json.dumps([{"id": at, "state": "ok"} for at in range(400)])
+
+    assert condense_structurally(text, 200, "").kind == "json"
+    assert "\ufeff" not in condense_structurally(text, 200, "").text
+
+
+def test_a_failed_or_skipped_test_of_a_report_is_shown_as_such() -> None:
+    outcome = dict.fromkeys((40, 90), '<failure message="expected 1 got 2" type="AssertionError">trace</failure>')
+    outcome |= dict.fromkeys((3, 50, 51, 120, 180), '<skipped message="needs docker"/>') | {
+        130: '<error message="boom"/>'
+    }
+    cases = [
+        f'<testcase classname="pkg.C{at // 10}" name="t{at}" time="0.0{at % 9}">{outcome.get(at, "")}</testcase>'
+        for at in range(200)
+    ]
+    suite = '<testsuite name="s" tests="200" failures="2" skipped="5" errors="1">'
+    text = "\n".join(['<?xml version="1.0"?>', f"<testsuites>{suite}", *cases, "</testsuite></testsuites>"])
+
+    for budget in (200, 300, 500, 1_000):
+        for question in ("", "Which tests of pkg.C9 are there?"):
+            blocks = condense_structurally(text, budget, question).text.split("\n testcase: ")[1:]
+            for at, found in outcome.items():
+                block = next((block for block in blocks if f"name: t{at}" in block.split("\n")[0].split(", ")), "")
+                assert not block or found[1:5] in block, (budget, question, at)

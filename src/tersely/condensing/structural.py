@@ -26,6 +26,9 @@ from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
 
 _ESCAPE_CODES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])")
 
+_PROGRESS = re.compile(r"[\W\d]{0,80}([^\W\d]*).{0,120}?\d(?: ?%|[\d.,]* ?/ ?\d[\d.,]* ?(?:[kKMGT]i?B\b|[)\]]))")
+"""A share of progress, with the first word before it: `Receiving objects:  45%`, `12.3/45.6 MB`, `(45/100)`."""
+
 LARGEST_WHOLE = 12_000_000
 """In characters. A longer text is condensed in sections first, then the results together, so that memory stays a small
 multiple of the text.
@@ -176,14 +179,33 @@ def _packed_reading(
 
 
 def cleaned(text: str) -> str:
-    """Remove colour codes and NULs and normalise line ends."""
+    """Remove colour codes, NULs and earlier states of progress bars, and normalise line ends."""
+    text = text.removeprefix("\ufeff")
     if "\x1b" in text:
         text = _ESCAPE_CODES.sub("", text)
     if "\0" in text:
         text = text.replace("\0", "")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
+    if "\r" in text:
+        text = "\n".join([_last_states(line) if "\r" in line else line for line in text.split("\n")])
     return text
+
+
+def _last_states(line: str) -> str:
+    """Remove from a line what a terminal does not show any more: a share of progress before a later share of it."""
+    kept: list[str] = []
+    before = None
+    for state in line.split("\r"):
+        found = _PROGRESS.match(state)
+        if found is not None and before is not None and found[1] == before[1]:
+            kept[-1] = state
+        elif state.strip():
+            kept.append(state)
+        else:
+            continue
+        before = found
+    return "\r".join(kept)
 
 
 def _whole_characters(text: str) -> str:

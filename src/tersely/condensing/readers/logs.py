@@ -169,6 +169,8 @@ class Lines:
     """Noun for the lines in the output; multi-line events are entries."""
     records = 0
     """For lines that are records: how many there are."""
+    continued: frozenset[int] = frozenset()
+    """Which of the lines are further pieces of a very long one, and so are not counted."""
     hides = False
     """Whether words, not only values, are omitted from a line that represents many."""
 
@@ -236,6 +238,9 @@ class _PlainLines(Lines):
         lines = text.split("\n")
         self.total = len(lines) - (not lines[-1])
         self.numbers: list[int] | None = None
+        self._whole = lines
+        self._pieces: list[int] = []
+        """Which piece of a very long line each one is, counted from 0; empty if there is no such line."""
         if len(text) > LONG_LINE and max(map(len, lines)) > LONG_LINE:
             self.lines, self.numbers = _in_pieces(lines)
             text = "\n".join(self.lines)
@@ -243,6 +248,12 @@ class _PlainLines(Lines):
             self.lines = lines
         self.text = text
         self.keys = masked_lines(text)
+        if self.numbers is not None:
+            firsts: dict[int, int] = {}
+            self._pieces = [at - firsts.setdefault(number, at) for at, number in enumerate(self.numbers)]
+            self.continued = frozenset(at for at, piece in enumerate(self._pieces) if piece)
+            # Pieces of several lines may be equal, but those of one line are not several lines.
+            self.keys = [f"{key}\t{piece}" if key else "" for key, piece in zip(self.keys, self._pieces, strict=True)]
         self.preamble = Preamble.learn(self.lines)
         if self.preamble.sources:
             self.keys = [
@@ -260,21 +271,28 @@ class _PlainLines(Lines):
     def parts(self, at: int) -> Parts:
         found = self._parts.get(at)
         if found is None:
-            found = self._parts[at] = self.preamble.split(self.lines[at])
+            found = self.preamble.split(self.lines[at])
+            if at in self.continued:
+                found = Parts(" ".join(self.lines[at].split()), "", "", found.weight)
+            self._parts[at] = found
         return found
 
     def time_of(self, at: int) -> str:
+        if at in self.continued:
+            return ""
         found = self._parts.get(at)
         return found.time if found is not None else self.preamble.time(self.lines[at])
 
     def source(self, at: int) -> str:
-        return self.preamble.source(self.lines[at]) if self.preamble.sources else ""
+        source = self.preamble.source(self.lines[at]) if self.preamble.sources else ""
+        return f"{source}\t{self._pieces[at]}" if self._pieces else source
 
     @cached_property
     def _labelled(self) -> tuple[list[int], list[Column]]:
         """The lines that are not blank, and the columns that most of them label."""
-        filled = [at for at, line in enumerate(self.lines) if line]
-        return filled, labelled_columns([self.lines[at] for at in filled])
+        firsts = [at for at in range(len(self.lines)) if at not in self.continued]
+        filled = [place for place, line in enumerate(self._whole) if line]
+        return [firsts[place] for place in filled], labelled_columns([self._whole[place] for place in filled])
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Yield lines with a rare value under a label that has few different values."""
@@ -350,8 +368,8 @@ def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
         before = number
         start = 0
         while len(line) - start > _PIECE:
-            cut = max(line.rfind(sign, start + _PIECE // 2, start + _PIECE) for sign in ("\\n", ". ", ", ", "; ", " "))
-            cut = cut + 2 if cut > 0 else start + _PIECE
+            cut = max(line.rfind(sign, start + _PIECE // 2, start + _PIECE) for sign in ("\\n", " "))
+            cut = cut + (1 if line[cut] == " " else 2) if cut > 0 else start + _PIECE
             pieces.append(line[start:cut])
             numbers.append(number)
             start = cut
@@ -861,6 +879,8 @@ class _Times:
             self._keys = [_sort_key(line[start:end]) for line in log.lines]
         elif count <= _MOST_TIMES and _SORTABLE.match(first):
             self._keys = [_sort_key(log.time_of(at)) for at in range(count)]
+        for at in log.continued if self._keys else ():
+            self._keys[at] = ""
         times = [key for key in self._keys if key]
         self._in_order = all(map(le, times, times[1:]))
         if place is not None and not self._in_order:

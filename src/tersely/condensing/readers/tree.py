@@ -53,6 +53,10 @@ from tersely.shapes.values import number_of
 
 MOST_UNITS = 30_000
 
+LONGEST_OUTCOME = 160
+"""In characters. A longer message is shown where there is room for it."""
+_OUTCOMES = frozenset(("failure", "failures", "failed", "error", "errors", "skipped", "ignored", "disabled"))
+
 MOST_WINNERS = 4
 """Records of one list that win. If more are equally good, what they share decides nothing and none wins."""
 CLOSE_TO_BEST = 0.6
@@ -165,7 +169,10 @@ class _Shape:
         if self.positional:
             self._walk_paths()
         self.record_paths = {self.paths[node] for node, is_record in enumerate(self.record) if is_record}
-        self.identity = self._identities()
+        groups = self._record_groups()
+        self.identity = self._identities(groups)
+        for records in groups:
+            self._add_outcomes(records)
 
     def _children(self) -> list[list[int] | None]:
         children: list[list[int] | None] = [None] * len(self.tree)
@@ -288,15 +295,20 @@ class _Shape:
             node = self.tree.parent[node]
         return node
 
-    def _identities(self) -> dict[int, list[int]]:
-        """Return record node → the leaves that distinguish it from its siblings."""
+    def _record_groups(self) -> list[list[int]]:
+        """Return the records without a name of their own, those with the same path together."""
         tree = self.tree
-        identity: dict[int, list[int]] = {}
         groups: dict[int, list[int]] = {}
         for node, parent in enumerate(tree.parent):
             if tree.kind[node] == OBJECT and parent >= 0 and self.record[node] and not tree.value[node]:
                 groups.setdefault(self.paths[node], []).append(node)
-        for records in groups.values():
+        return list(groups.values())
+
+    def _identities(self, groups: list[list[int]]) -> dict[int, list[int]]:
+        """Return record node → the leaves that distinguish it from its siblings."""
+        tree = self.tree
+        identity: dict[int, list[int]] = {}
+        for records in groups:
             fields = self._fields(records)
             chosen = self._identifying_paths(records, fields)
             if len(records) > 1 and not self._tells_apart(records, fields, chosen):
@@ -323,6 +335,27 @@ class _Shape:
         for leaves in identity.values():
             leaves.sort()
         return identity
+
+    def _add_outcomes(self, records: list[int]) -> None:
+        """Add to what identifies a record the leaf that says it failed or was skipped, where few others have one.
+
+        Without it, the name of a failed test would read as that of any other.
+        """
+        tree, children = self.tree, self.children
+        named = [
+            (record, child)
+            for record in records
+            for child in children[record] or ()
+            if tree.key[child].lower() in _OUTCOMES
+        ]
+        if len(named) > 0.5 * len(records):
+            return
+        for record, child in named:
+            inside = [child] if tree.kind[child] == LEAF else children[child] or ()
+            short = [leaf for leaf in inside if tree.kind[leaf] == LEAF and len(tree.value[leaf]) <= LONGEST_OUTCOME]
+            leaves = self.identity.get(record)
+            if leaves and short and not set(leaves) & set(short):
+                leaves.append(max(short, key=lambda leaf: (tree.key[leaf] == "message", -leaf)))
 
     def _places(self, records: list[int]) -> _Fields:
         """Return the fields that say where records are, a file and a line, wherever they are inside: findings."""
