@@ -7,8 +7,9 @@
     python -m bench.truth --smoke              a few texts
 
 Each class of statement is recomputed from the source alone: the account, gaps and their sizes, counts, time ranges,
-quoted lines, values of JSON and XML at their paths and the counts of them, the use of the budget. What is derived from
-the account (the closing line, notes of gateway and hooks, `--explain`, marks of the dashboard) is compared with it.
+days of times, quoted lines and their order, outcomes of tests, values of JSON and XML at their paths and the counts of
+them, the use of the budget. What is derived from the account (the closing line, notes of gateway and hooks,
+`--explain`, marks of the dashboard) is compared with it.
 Longer texts are checked once more, read in sections as very long ones are, and texts of many thousand lines beside
 those of the yardstick and the generator. Exits with an error if one is wrong. The yardstick is in a folder `shared`
 beside the repository; if it is missing, the command says so and uses the other texts only.
@@ -70,6 +71,15 @@ _SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
 _COUNTED_LINES = re.compile(r"\[?(\d+) lines; ")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
 _SIGNS = re.compile(r"[\W_]+")
+_RETURN = "&#xD;"
+"""In XML a carriage return that is shown as it is written."""
+_OWN_SIGNS = re.compile(
+    r"^\s*\[… .* lines\]$|^\s*…$| ×\d+$| \[\d+ of \d+\]$|\[… \d+ lines\]$|^\[left out:|^\[from part |^\[\d+ lines; "
+)
+_TIME_OF_DAY = re.compile(r" \[(\d\d:\d\d:\d\d)(?:–\d\d:\d\d:\d\d)?\]$")
+_LEVELS = re.compile(r"; ((?:[A-Za-z]+ \d+ ?){2,})(?:;|$)")
+ORDERED = frozenset(("table", "csv", "log", "text", "test_run"))
+"""Kinds whose lines are shown in the order of the source."""
 
 
 @dataclass(frozen=True)
@@ -136,6 +146,15 @@ def in_sections(texts: Iterable[Text]) -> Iterator[Text]:
             yield replace(text, name=f"sections/{text.name}", section=len(text.text) // SECTIONS + 1)
 
 
+def without_quoted_marks(condensed: Condensed, lines: list[str]) -> Condensed:
+    """Remove shown lines that are lines of the source and look like statements of the condenser."""
+    quoted = {" ".join(line.split()) for line in lines if _OWN_SIGNS.search(line)}
+    if not quoted:
+        return condensed
+    shown = [line for line in condensed.text.split("\n") if " ".join(line.split()) not in quoted]
+    return replace(condensed, text="\n".join(shown))
+
+
 def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     """Yield every statement about one condensed text that is not so."""
     condensed = condense_structurally(text.text, budget, text.focus, section=text.section)
@@ -144,16 +163,19 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     checks = [
         wrong_account(condensed, lines),
         wrong_line_numbers(condensed, lines),
-        wrong_skips(condensed),
+        wrong_skips(without_quoted_marks(condensed, lines)),
         truth_views.wrong_views(condensed, text.text, budget, text.focus),
         unused_budget(condensed, lines, budget),
         wrong_blob_sizes(condensed, text.text),
     ]
-    for said, about in _by_part(condensed, lines):
+    for said, about in _by_part(without_quoted_marks(condensed, lines), lines):
         checks += [
             wrong_counts(said, about),
             wrong_times(said, about),
             wrong_totals(said, about),
+            wrong_levels(said, about),
+            times_without_days(said, about),
+            wrong_order(said, about),
             unmarked_gaps(said, about),
             wrong_gap_sizes(said, about),
             unknown_lines(said, about),
@@ -238,6 +260,8 @@ def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
 
 def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
     """`header [k of n]` stands above k of the n rows that follow the header in the source."""
+    if any(line.count('"') % 2 for line in lines):
+        return  # Rows of several lines.
     shown = condensed.text.split("\n")
     counted = [(at, found) for at, line in enumerate(shown) if (found := _SHARE_AT_END.search(line))]
     places: dict[str, int] = {}
@@ -304,6 +328,40 @@ def wrong_times(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, s
     first, last = found[1].replace("T", " "), found[2].replace("T", " ")
     if times and (min(times) < first or max(times) > last):
         yield "times outside of the range", f"{found[0]}; really {min(times)} – {max(times)}"
+
+
+def wrong_levels(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """`INFO 1372 ERROR 68` in the head of a log counts each line at most once."""
+    head = condensed.text.split("\n", 1)[0]
+    found = _LEVELS.search(head) if condensed.kind == "log" else None
+    if found is not None and sum(map(int, found[1].split()[1::2])) > len(lines):
+        yield "more levels than lines", head
+
+
+def times_without_days(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Lines of a log of several days have times with their day."""
+    if condensed.kind != "log":
+        return
+    days = {stamp[0][:10] for line in lines if (stamp := _STAMP.match(line.lstrip("[("), 0, 30))}
+    for line in condensed.text.split("\n") if len(days) > 1 else ():
+        if _TIME_OF_DAY.search(line) and line not in lines:
+            yield "a time without its day", line
+
+
+def wrong_order(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Whole lines are shown in the order of the source."""
+    if condensed.kind not in ORDERED:
+        return
+    places: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines, 1):
+        places[" ".join(line.split())].append(number)
+    before = 0
+    for line in condensed.text.partition(OTHER_LINES)[0].split("\n"):
+        stands = places.get(" ".join(line.split()), ())
+        if len(stands) == 1 and len(line) >= 8:
+            if stands[0] < before:
+                yield "lines in another order", f"line {stands[0]} after line {before}: {line}"
+            before = stands[0]
 
 
 def wrong_totals(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
@@ -460,11 +518,14 @@ def wrong_line_numbers(condensed: Condensed, lines: list[str]) -> Iterator[tuple
 def wrong_values(condensed: Condensed, source: str) -> Iterator[tuple[str, str]]:
     """Every value of JSON and XML is in the source at its path; counts of values are those of all records."""
     parse = {"json": truth_trees.of_json, "xml": truth_trees.of_xml}.get(condensed.kind)
-    root = parse(source) if parse is not None else None
+    root = parse(source.replace(_RETURN, "")) if parse is not None else None
     if root is None:
         return
-    for line in truth_trees.unknown_values(condensed.text, root):
-        yield "a value that is not at its path", line
+    for line in truth_trees.unknown_values(condensed.text.replace(_RETURN, ""), root):
+        if line.strip() not in source:  # Lines that fill the budget are shown as they are written.
+            yield "a value that is not at its path", line
+    for line in truth_trees.unmarked_outcomes(condensed.text, root):
+        yield "a failure shown without its outcome", line
     for line in truth_trees.wrong_value_counts(condensed.text, root):
         yield "values counted otherwise than in the source", line
 

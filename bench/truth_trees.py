@@ -188,6 +188,25 @@ def _is_place_of_text(line: str, root: Node) -> bool:
     return False
 
 
+def unmarked_outcomes(shown: str, root: Node) -> Iterator[str]:
+    """Yield the lines that name a failed or skipped test of a JUnit report without its outcome."""
+    outcomes: dict[str, set[str]] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.inside or ()
+        if node.key == "testcase":
+            name = next((leaf.value for leaf in node.inside or () if leaf.key == "name"), "")
+            said = {child.key for child in node.inside or () if child.key in ("failure", "error", "skipped")}
+            outcomes[name] = said if name not in outcomes else set()
+    for block in re.split(r"\n(?= *testcase: )", shown)[1:]:
+        line = block.split("\n")[0]
+        named = re.search(r"(?:: |, )name: ([^,]+?)(?:, |$)", line)
+        missing = outcomes.get(named[1], set()) if named is not None else set()
+        if missing and not any(each in block for each in missing):
+            yield line
+
+
 def lines_inside(root: Node) -> list[str]:
     """Return the lines of texts that are values of the tree, without blanks; they are shown as their kind is."""
     waiting, found = [root], []
@@ -455,6 +474,8 @@ def _values_of(records: list[Node], label: str) -> list[str]:
             node, left = waiting.pop()
             if not left and node.inside is None:
                 values.append(node.spelled)
+            elif not left and not node.listed:
+                values += [leaf.spelled for leaf in node.inside or () if not leaf.key and leaf.inside is None]
             for child in reversed(node.inside or () if left else ()):
                 if node.listed:
                     waiting.append((child, left))

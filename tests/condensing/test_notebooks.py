@@ -113,3 +113,20 @@ def test_units_are_lines_of_the_source_and_know_where_they_are() -> None:
 def test_other_json_is_declined_or_survives(text: str) -> None:
     reading = notebooks.read(text, Focus.parse("x"), 100)
     assert reading is None or reading.kind == "notebook"
+
+
+def test_brackets_between_lines_of_a_cell_are_no_gap() -> None:
+    cells = [
+        {"cell_type": "markdown", "metadata": {}, "source": [f"## Step {at}\n", f"We load the data of week {at}."]}
+        for at in range(60)
+    ]
+    text = json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}, indent=1)
+
+    condensed = condense_structurally(text, 250, "")
+
+    assert condensed.text.startswith("cells[0] markdown:\n## Step 0\n")
+    for first, second in zip(lines := condensed.text.split("\n"), lines[1:], strict=False):
+        assert not (first.startswith("cells[") and second == "…")
+    lost = {at for first, last in condensed.account.lost for at in range(first, last + 1)}
+    source = text.split("\n")
+    assert all(source[at - 1].strip(' "\\n,') not in condensed.text for at in lost if "Step" in source[at - 1])

@@ -45,6 +45,15 @@ def test_the_search_finds_statements_that_are_wrong() -> None:
     assert list(truth_trees.wrong_value_counts("[2 records; a: x ×2]", found))
     later = ["2031-01-01 10:00:00 INFO worker finished job 7", *lines]
     assert list(truth.wrong_times(true, later))
+    assert list(truth.times_without_days(true, lines)) == []
+    assert list(truth.times_without_days(replace(true, text="job 7 done ×9 [10:00:00]"), lines))
+    assert list(truth.wrong_levels(replace(true, text="200 lines; INFO 190 ERROR 11; host a"), lines))
+    assert list(truth.wrong_order(replace(true, text=f"{lines[4]}\n{lines[9]}"), lines)) == []
+    assert list(truth.wrong_order(replace(true, text=f"{lines[9]}\n{lines[4]}"), lines))
+    report = truth_trees.of_xml('<r><testcase name="a"><skipped message="x"/></testcase><testcase name="b"/></r>')
+    assert report is not None
+    assert list(truth_trees.unmarked_outcomes("r:\n testcase: name: a\n  skipped: message: x", report)) == []
+    assert list(truth_trees.unmarked_outcomes("r:\n testcase: name: a", report))
 
 
 def test_reports_and_configuration_are_no_web_pages() -> None:

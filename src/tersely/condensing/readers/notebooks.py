@@ -6,10 +6,12 @@ words. Of an output in several formats only the plain text is read. A notebook t
 
 import json
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
@@ -25,6 +27,11 @@ MOST_LINES = 200
 """Lines of one output that are read; of a longer one its beginning and end."""
 
 _ESCAPE_CODES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+_SYNTAX = re.compile(
+    r"\s*(?:[\]\[{}]*+,?|\"(?:cells|metadata|outputs|source|text|data|text/plain|traceback)\": (?:[\[{][\]}]?),?"
+    r"|\"(?:cell_type|output_type|name|id|ename|evalue)\": \".*\",?|\"execution_count\": (?:\d+|null),?)"
+)
+"""A line of a notebook's JSON without content, or with what the title of a cell and the end of a traceback say."""
 _BEGINS = re.compile(r'\s*\{\s*"(?:cells|metadata|nbformat|worksheets)"')
 
 
@@ -59,7 +66,21 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         return None
     finder = _Finder(text)
     found = [_cell(index, cell, finder) for index, cell in enumerate(cells)]
-    return Reading("notebook", _units(found, focus))
+    units = _units(found, focus)
+    _fold_syntax(units, text)
+    return Reading("notebook", units)
+
+
+def _fold_syntax(units: list[Unit], text: str) -> None:
+    """Let the line before brackets and keys without content represent them: nothing is missing there."""
+    ordered = sorted(units, key=lambda unit: unit.first)
+    firsts = [unit.first for unit in ordered]
+    below: dict[int, list[tuple[int, int]]] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if _SYNTAX.fullmatch(line):
+            below.setdefault(max(0, bisect_right(firsts, number) - 1), []).append((number, number))
+    for at, lines in below.items() if units else ():
+        ordered[at].folded = runs_of(line for line in lines if line[0] != ordered[at].first)
 
 
 class _Finder:
