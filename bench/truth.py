@@ -63,6 +63,7 @@ _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\]")
 _SHARE_AT_END = re.compile(r" \[(\d[\d,]*) of (\d[\d,]*)\]$")
 _RANGE = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)\S* – (\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)")
 _STAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+_ZONE = re.compile(_STAMP.pattern + r"[\d.,]*(Z|[+-]\d\d:?\d\d)")
 _CELL_END = re.compile(r"[ ,;|│]+")
 _CUT_BLOB = re.compile(r"([\w+/=-]{24})\[… ([\d,]+) characters\]")
 _PART = re.compile(r"^\[from part \d+ of \d+(?:: lines ([\d,]+)–([\d,]+))?\]$", re.M)
@@ -324,6 +325,8 @@ def wrong_times(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, s
     found = _RANGE.search(condensed.text.split("\n", 1)[0])
     if found is None:
         return
+    if len({zone[1] for line in lines if (zone := _ZONE.match(line.lstrip("[(")))}) > 1:
+        return  # Times of several zones are not compared as texts.
     times = [stamp[0].replace("T", " ") for line in lines if (stamp := _STAMP.match(line.lstrip("[("), 0, 30))]
     first, last = found[1].replace("T", " "), found[2].replace("T", " ")
     if times and (min(times) < first or max(times) > last):

@@ -124,3 +124,17 @@ def test_a_failed_or_skipped_test_of_a_report_is_shown_as_such() -> None:
             for at, found in outcome.items():
                 block = next((block for block in blocks if f"name: t{at}" in block.split("\n")[0].split(", ")), "")
                 assert not block or found[1:5] in block, (budget, question, at)
+
+
+def test_outcomes_are_shown_where_most_tests_failed() -> None:
+    cases = [
+        f'<testcase name="t{at}"><{"skipped" if at % 3 else "failure"} message="because of {at}"/></testcase>'
+        if at % 5
+        else f'<testcase name="t{at}"/>'
+        for at in range(60)
+    ]
+    text = "\n".join(["<testsuite>", *cases, "</testsuite>"])
+
+    for block in condense_structurally(text, 200, "").text.split("\n testcase: ")[1:]:
+        at = int(block.split("name: t")[1].split("\n")[0].split(",")[0])
+        assert at % 5 == 0 or ("skipped" if at % 3 else "failure") in block

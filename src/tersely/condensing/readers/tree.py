@@ -55,6 +55,9 @@ MOST_UNITS = 30_000
 
 LONGEST_OUTCOME = 160
 """In characters. A longer message is shown where there is room for it."""
+MOST_OUTCOMES = 0.9
+"""Share of the records from which on what they have in common is no outcome."""
+_NO_OUTCOME = frozenset(("0", "null", "false", "none", "[]", "{}"))
 _OUTCOMES = frozenset(("failure", "failures", "failed", "error", "errors", "skipped", "ignored", "disabled"))
 
 MOST_WINNERS = 4
@@ -346,9 +349,9 @@ class _Shape:
             (record, child)
             for record in records
             for child in children[record] or ()
-            if tree.key[child].lower() in _OUTCOMES
+            if tree.key[child].lower() in _OUTCOMES and tree.value[child] not in _NO_OUTCOME
         ]
-        if len(named) > 0.5 * len(records):
+        if len(named) > MOST_OUTCOMES * len(records):
             return
         for record, child in named:
             inside = [child] if tree.kind[child] == LEAF else children[child] or ()
