@@ -124,3 +124,19 @@ def test_a_line_that_only_owns_another_added_line_is_not_shown_twice() -> None:
     source = ["data:", "  output: |", "TABLE"]
     packed = pack(hedge.with_lines(reading, lines), 100, O200K, Focus("data"), source)
     assert packed.text.split("\n") == source
+
+
+SETTINGS = "\n".join(
+    f"## @param part{number}.size Amount of storage of part {number}\npart{number}:\n  size: {number}Gi\n  mode: fast"
+    for number in range(90)
+).replace("mode: fast", "# Only drives with a battery may be set to careless\n  mode: fast", 1)
+
+
+def test_a_comment_of_yaml_that_the_question_asks_for_is_shown() -> None:
+    result = condense_structurally(SETTINGS, 300, "When may drives be set to careless?")
+    assert result.kind == "yaml"
+    assert "# Only drives with a battery may be set to careless" in result.text
+
+
+def test_comments_of_yaml_with_common_words_only_are_left_out() -> None:
+    assert "##" not in condense_structurally(SETTINGS, 300, "What is here?").text

@@ -94,6 +94,16 @@ class Sample:
     def opening(self) -> str:
         return self.text[:4_000].lstrip("\ufeff \t\r\n\0")
 
+    @cached_property
+    def uncommented(self) -> "Sample":
+        """The sample without the lines that are comments of YAML; itself if it has none or nothing else."""
+        lines = [line for line in self.lines if not line.lstrip().startswith("#")]
+        if len(lines) in (0, self.many):
+            return self
+        other = Sample("")
+        other.text, other.lines, other.many = self.text, lines, len(lines)
+        return other
+
     def share(self, pattern: re.Pattern[str]) -> float:
         """Return the share of lines that match at their beginning."""
         return len(list(filter(pattern.match, self.lines))) / self.many
@@ -245,6 +255,8 @@ class Reader:
     """Whether each line stands for itself, so that the lines may be the elements of a list."""
     proven: bool = True
     """Whether a grammar, a clock or signs of its own prove the kind. If not, the generic reader gets a share, too."""
+    comment: str = ""
+    """How the lines begin that this reader leaves out; those that the question asks for get a share of the budget."""
     may_repeat: bool = False
     """Whether such a text is read as a log if it consists of copies of a few lines."""
     refilled: bool = True

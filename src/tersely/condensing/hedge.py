@@ -3,7 +3,8 @@
 Separated values, tables and outlines are detected from a sample of their lines; no grammar proves them. Their
 reader may mistake a report for a table or split records in the wrong place. So the generic reader reads the text
 too, and those of its best lines that the specialised reader would omit are added verbatim. Where both agree, nothing
-changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged.
+changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged, but for the comments of YAML,
+which are no part of its tree and may contain the answer.
 
 Readers whose units are lines owe the lines that contain most of the question a small share of the budget, because
 BM25 over lines is what any of them must beat.
@@ -30,6 +31,8 @@ LONGEST = 600_000
 BEST_LINES = 0.15
 """Share of the budget for the lines that contain most of the question."""
 _MOST_BEST = 200
+_LEAST_RELEVANCE = 0.3
+"""A comment with less has only words that many questions have."""
 _VALUE = re.compile(r"\d+")
 _BY_LINE = frozenset(("text", "records", "findings", "test_run", "ci_log"))
 """Kinds whose lines stand for themselves. In diffs, source code, settings and manuals a line is found by what it
@@ -45,8 +48,12 @@ _WORD = re.compile(r"\w+")
 
 def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer: Tokenizer) -> Reading:
     """Add the lines that the generic reader would not omit; return the same reading if there is nothing to add."""
-    if reader_of(reading.kind).proven or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
+    if not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return reading
+    reader = reader_of(reading.kind)
+    if reader.proven:
+        comments = _best_comments(text, reader.comment, focus, budget) if reader.comment in text else []
+        return with_lines(reading, comments) if comments else reading
     lines = _missing_lines(reading, text, focus, budget, tokenizer)
     if not lines:
         return reading
@@ -57,6 +64,23 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
         return reading
     _exclude_duplicates(reading, lines, whole)
     return with_lines(reading, lines)
+
+
+def _best_comments(text: str, mark: str, focus: Focus, budget: int) -> list[Unit]:
+    """Return the comments that contain as much of the question as the best lines do."""
+    lines = text.split("\n") if mark else []
+    comments = [at for at, line in enumerate(lines) if line.lstrip().startswith(mark)]
+    if not comments:
+        return []
+    relevance = scan(lines, focus, severe=False).relevance
+    least = max(_LEAST_SHARE_OF_BEST * max(relevance), _LEAST_RELEVANCE)
+    left = BEST_LINES * budget * CHARACTERS_PER_TOKEN
+    chosen: list[int] = []
+    for at in sorted(comments, key=lambda at: (-relevance[at], at))[:_MOST_BEST]:
+        if relevance[at] >= least and len(lines[at]) <= left:
+            left -= len(lines[at])
+            chosen.append(at)
+    return [Unit(lines[at].rstrip(), at + 1, at + 1, _ALWAYS_CHOSEN, count=0) for at in sorted(chosen)]
 
 
 def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> None:

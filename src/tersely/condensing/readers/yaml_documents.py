@@ -9,7 +9,9 @@ from tersely.shapes.outlines import parse
 
 
 def _has_yaml_keys(sample: Sample) -> bool:
-    return outlines.has_keys(sample) and outlines.yaml_like(sample)
+    """Whether the lines are keys and items; comments, half of many files of settings, are neither."""
+    rest = sample.uncommented
+    return outlines.has_keys(rest) and outlines.yaml_like(rest)
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -21,4 +23,4 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     )
 
 
-READER = Reader("yaml", Signs((0.51, _has_yaml_keys)), read, holds_json=True, may_repeat=True)
+READER = Reader("yaml", Signs((0.51, _has_yaml_keys)), read, holds_json=True, comment="#", may_repeat=True)
