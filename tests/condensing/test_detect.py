@@ -22,13 +22,19 @@ POD_TABLE = "NAME        READY   STATUS    RESTARTS   AGE\n" + "\n".join(
         ('{"a": 1}\n{"a": 2}\n{"a": 3}\n', "jsonl"),
         ('"a": 1,\n  "b": "x"\n},\n{\n  "a": 2,\n  "b": "y"\n},\n', "json_cut"),
         ("<?xml version='1.0'?>\n<list><item>1</item></list>", "xml"),
-        ("<scan><issue><text><![CDATA[<p>a</p><p>b</p><div>c</div><span>d</span><p>e</p>]]></text></issue></scan>", "xml"),
+        (
+            "<scan><issue><text><![CDATA[<p>a</p><p>b</p><div>c</div><span>d</span><p>e</p>]]></text></issue></scan>",
+            "xml",
+        ),
         ("<!doctype html><html><body><p>Hi</p></body></html>", "html"),
         ("name,size\na,1\nb,2\nc,3\nd,4\n", "csv"),
         ("name~|~size~|~age\na~|~1~|~3\nb~|~2~|~4\nc~|~3~|~5\n", "csv"),
         (POD_TABLE, "table"),
         ("two lines of something else\nbefore it begins\n" + POD_TABLE, "table"),
-        ("## @param name Name of it\n## @param size Bytes it may use\nname: web\n## @param at\nat:\n  # ok\n  b: 1\n", "yaml"),
+        (
+            "## @param name Name of it\n## @param size Bytes it may use\nname: web\n## @param at\nat:\n  # ok\n  b: 1\n",
+            "yaml",
+        ),
         ("kind: Pod\nmetadata:\n  name: web-1\n  labels:\n    app: web\nspec:\n  replicas: 3\n", "yaml"),
         (
             "Name:         web-1\nNamespace:    default\nPriority:     0\nNode:         n1\nStatus:       Running\n",

@@ -252,3 +252,9 @@ def test_a_count_of_zero_failures_is_no_failure(question: str, finds_zero: bool)
     assert relevance[2] > relevance[4]
     assert (relevance[1] > relevance[4]) is finds_zero
     assert (relevance[3] > relevance[4]) is finds_zero
+
+
+def test_words_inside_an_address_are_no_wishes() -> None:
+    address = Focus.parse("Show me https://example.org/issues/most/unusual/19114")
+    assert (address.trouble, address.unusual, address.superlative) == (False, False, 0)
+    assert Focus.parse("What are the issues in /srv/logs/web?").trouble

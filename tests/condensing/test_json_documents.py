@@ -223,3 +223,18 @@ def test_a_finding_is_shown_with_its_file_and_line() -> None:
         lines = condense_structurally(text, 400, question).text.split("\n")
         shown = "\n".join(line for line in lines if not line.startswith("["))  # Without counts over all findings.
         assert 0 < shown.count("ruleId: ") <= shown.count("uri: ") == shown.count("startLine: ")
+
+
+def test_the_field_asked_for_is_shown_in_the_record_that_the_question_names() -> None:
+    def box(number: int) -> dict[str, float]:
+        return {"Height": 0.3 + number / 1_000, "Left": 0.4 + number / 1_000, "Width": 0.2 + number / 1_000}
+
+    faces = [{"BoundingBox": box(at), "Confidence": 99, "FaceId": f"{at:08x}-7bc2-5efb"} for at in range(11)]
+    others = {
+        f"Compare{at}": [{"output": {"Source": {"BoundingBox": box(100 + at)}, "Similarity": at}, "title": f"To {at}"}]
+        for at in range(12)
+    }
+    text = json.dumps({**others, "ListFaces": [{"output": {"Faces": faces}, "title": "To list"}]}, indent=2)
+    result = condense_structurally(text, 200, "Look up 00000007-7bc2-5efb and report its bounding box width.").text
+    assert "00000007-7bc2-5efb" in result
+    assert "Width: 0.207" in result

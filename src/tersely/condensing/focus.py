@@ -73,6 +73,9 @@ _CUT_FROM = 6
 _SHORTEST_IN_COMPOUND = 5
 """Short forms of words from six letters on, of three to seven letters; words from five letters on inside compounds."""
 
+_ADDRESS = re.compile(r"(?<!\S)\S{0,200}/\S{0,200}/\S{0,400}")
+"""A URL or a path: its words name a place and ask for nothing (`/issues/19114`, `/var/log/error/max.log`)."""
+
 _MASK = re.compile(r"\[[ \t]*masked\b[^\]\n]{0,100}\]", re.I)
 
 _TROUBLE = re.compile(
@@ -349,13 +352,14 @@ def _parse(text: str) -> Focus:
     _add_arguments(terms, _MASK.sub(" ", values))
     since, until = _SINCE.search(question), _UNTIL.search(question)
     around = _AROUND.search(question) if not since and not until else None
-    up, down = _UP.search(question), _DOWN.search(question)
+    asked = _ADDRESS.sub(" ", question)
+    up, down = _UP.search(asked), _DOWN.search(asked)
     kept = tuple(terms)
     return Focus(
         text=question.strip(),
         terms=kept,
-        trouble=bool(_TROUBLE.search(question) or _TROUBLE.search(_JOINT.sub(" ", question))) or not question.strip(),
-        unusual=bool(_UNUSUAL.search(question)) or not question.strip(),
+        trouble=bool(_TROUBLE.search(asked) or _TROUBLE.search(_JOINT.sub(" ", asked))) or not question.strip(),
+        unusual=bool(_UNUSUAL.search(asked)) or not question.strip(),
         superlative=1 if up and (not down or up.start() <= down.start()) else -1 if down else 0,
         measures=_measures(question),
         comparisons=_comparisons(question),

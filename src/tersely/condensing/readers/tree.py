@@ -979,6 +979,8 @@ class _Winners:
         self.tree, self.shape, self.found = tree, shape, found
         self.sizes = [1 if kind == LEAF else 0 for kind in tree.kind]
         """Leaves at or below each node."""
+        self.best = 0.0
+        """Weight of the terms of the best record."""
         self.values: dict[int, list[str]] = {}
         self.above: dict[int, frozenset[int]] = {}
         for node in range(len(tree) - 1, 0, -1):
@@ -999,10 +1001,26 @@ class _Winners:
         for record, share in winners.items():
             for place, leaf in enumerate(self._fields_of(record)):
                 worth = field_share * share * top * (1 - 0.4 * place / MOST_FIELDS)
-                if worth > scores[leaf]:
+                if self.found.terms[leaf] and not troubled:
+                    worth = max(worth, self._covered(leaf, record) * top)
+                if worth > scores[leaf] or worth >= top:
                     scores[leaf] = worth
                     raised.add(leaf)
         return raised
+
+    def _covered(self, leaf: int, record: int) -> float:
+        """Return the share of the best record's terms that a field has with the names around it.
+
+        It is 1 for the field that the question names in the record that it names, wherever that name is.
+        """
+        terms = set(self._terms_above(self.tree.parent[leaf])).union(self.found.terms[leaf] or ())
+        node = self.tree.parent[leaf]
+        while node >= record:
+            for child in self.shape.children[node] or ():
+                if self.tree.kind[child] == LEAF:
+                    terms.update(self.found.terms[child] or ())
+            node = self.tree.parent[node]
+        return self._weight(terms) / self.best if self.best else 0.0
 
     def _linked(self, winners: dict[int, float]) -> dict[int, float]:
         """Return the few records that refer to a winner by its name: results to their rule, pods to their node."""
@@ -1045,6 +1063,7 @@ class _Winners:
             inside.update(self._terms_above(record))
             groups.setdefault(self.shape.paths[record], []).append((-self._weight(inside), record))
         best = max((-weight for group in groups.values() for weight, _ in group), default=0.0)
+        self.best = best
         winners: dict[int, float] = {}
         for group in groups.values():
             group.sort()
