@@ -133,6 +133,78 @@ def test_no_failure_is_said_to_be_missing_that_is_shown() -> None:
     assert "more" not in text
 
 
+def _alike(outcomes: list[tuple[str, str]], *, passed: int = 0) -> str:
+    """A run in which each test has a message, with the names in three places as pytest writes them."""
+    return "\n".join(
+        [
+            *(f"tests/test_lid.py::test_warm_{at} PASSED [ {at % 100:2}%]" for at in range(passed)),
+            *(f"tests/test_lid.py::{name} FAILED [ 99%]" for name, _ in outcomes),
+            "=================================== FAILURES ===================================",
+            *(
+                f"____________ {name} ____________\n\n    def {name.partition('[')[0]}(oven):\n        oven.preheat()\n"
+                f">       oven.close(lid=True)\n\n{message}\n\ntests/test_lid.py:12: OvenError"
+                for name, message in outcomes
+            ),
+            "=========================== short test summary info ============================",
+            *(f"FAILED tests/test_lid.py::{name} - OvenErr..." for name, _ in outcomes),
+            f"================== {len(outcomes)} failed, {passed} passed in 3.20s ==================",
+        ]
+    )
+
+
+def test_a_message_that_failures_share_is_shown_once_with_its_number() -> None:
+    same = "E       OvenError: the thermostat was not calibrated"
+    outcomes = [(f"test_bakes_{at}[{at}]", same) for at in range(120)]
+    outcomes[70] = ("test_grills[70]", "E       OvenError: the lid is open")
+    condensed = condense_structurally(_alike(outcomes, passed=200), 500, "")
+
+    assert f"{same} ×119" in condensed.text
+    assert "E       OvenError: the lid is open" in condensed.text
+    assert condensed.text.count("the thermostat was not calibrated") == 1
+    assert sum(last - first + 1 for first, last in condensed.account.folded) >= 118 + 200
+
+
+def test_a_failure_is_named_once() -> None:
+    outcomes = [(f"test_bakes_{at}[{at}]", f"E       OvenError: tray {at} is stuck") for at in range(12)]
+    text = condense_structurally(_alike(outcomes, passed=200), 700, "").text
+
+    assert all(f"test_bakes_{at}[{at}] - OvenErr" in text for at in range(12))
+    assert "FAILED [ 99%]" not in text
+
+
+def test_the_failure_that_the_question_names_has_its_own_message() -> None:
+    same = "E       OvenError: the thermostat was not calibrated"
+    text = condense_structurally(
+        _alike([(f"test_bakes_{at}", same) for at in range(120)]), 500, "Why does test_bakes_77 fail?"
+    ).text
+
+    assert text.partition("____ test_bakes_77 ____________\n")[2].partition("____")[0].count(same) == 1
+
+
+def test_the_title_of_a_section_counts_for_the_lines_below_it() -> None:
+    lines = _alike([(f"test_bakes_{at}", f"E       OvenError: tray {at} is stuck") for at in range(20)]).split("\n")
+    slow = [f"{at / 10:.2f}s call     tests/test_lid.py::test_item_{at}" for at in range(90, 60, -1)]
+    lines[-1:-1] = ["============ slowest durations ============", *slow]
+
+    assert (
+        "9.00s call     tests/test_lid.py::test_item_90"
+        in condense_structurally("\n".join(lines), 500, "Which tests have the slowest durations?").text
+    )
+
+
+def test_reasons_for_skipping_are_shown_if_the_question_is_about_them() -> None:
+    lines = [f"test_bakes_{at} (oven.Lid.test_bakes_{at}) ... ok" for at in range(300)]
+    lines[40] = "test_grill (oven.Lid.test_grill) ... skipped 'needs a grill'"
+    lines[90:96] = [f"test_gas_{at} (oven.Lid.test_gas_{at}) ... skipped 'no gas here'" for at in range(6)]
+    text = "\n".join([*lines, "-" * 70, "Ran 300 tests in 0.1s", "", "OK (skipped=7)"])
+
+    shown = condense_structurally(text, 200, "Which tests were skipped and why?").text
+
+    assert "skipped 'needs a grill'" in shown
+    assert "skipped 'no gas here'" in shown
+    assert "skipped '" not in condense_structurally(text, 200, "").text
+
+
 def test_other_texts_are_no_test_runs() -> None:
     for text in (
         "\n".join(f"- item {at}\n- heading: ok" for at in range(60)),

@@ -1,9 +1,10 @@
 """Output of test runners: the outcome first, whatever the question.
 
 A line is judged by its role, not by the words in the name of a test: `test_failures_are_kept ... ok` reports a success.
-The totals, and of each failure its name, its message and its own frame, are pinned up to half of the budget: first all
-names, then messages, then frames; failures whose names do not fit are counted by file. Lines of passed tests are
-represented by their number, unless the question names them.
+The totals, and of each failure its name, its message and its own frame, are pinned up to half of the budget: first each
+different message once, with its number, then all names, then further messages and frames; if not all names fit, the
+failures are counted by file. Lines of passed tests are represented by their number, unless the question names them;
+lines that name a failure once more by the line that names it first.
 
 Knows the marks that runners share (`... ok`, `PASSED`, `✔`, `--- FAIL:`, `not ok`, `Tests run: 5`), no runner by name.
 """
@@ -17,7 +18,7 @@ from typing import Literal
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus, Found, scan
-from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 
 Role = Literal["passed", "skipped", "started", "failed", "section", "totals", "rule", "setup", "detail", "other"]
@@ -26,6 +27,10 @@ PINNED_SHARE = 0.5
 """Largest share of the budget for pinned lines."""
 MESSAGES = 3
 """Most lines of a message that are pinned."""
+REASONS_SHARE = 0.4
+"""Largest share of the room for pinned lines that different messages take before all failures are named."""
+TITLE_SHARE = 0.7
+"""Share of the relevance of a section's title that the lines below it have."""
 LONGEST_LINE = 500
 MOST_UNITS = 20_000
 
@@ -41,6 +46,8 @@ _SKIPPED = re.compile(
     r".*(?:\.\.\. ?(?:skipped\b.*|ignored\b.*)|\sSKIPPED(?: \(.*\))?(?: +\[ *\d+%\])?)\s*$"
     r"|SKIPPED \[\d+\] |\s*(?:--- SKIP: |○ |﹣ |\? +\S+\s+\[no test files\]|Skipped \S)"
 )
+_REASON = re.compile(r"^.*?\b(?:skipped|ignored|SKIPPED|SKIP)\b")
+"""What stands before the reason for which a test was skipped."""
 _STARTED = re.compile(
     r"\s*# Subtest: |\[INFO\] Running \S+$|=== (?:RUN|PAUSE|CONT|NAME)\b|\s+Running \S+ \(|\s*▶ |running \d+ tests?$"
 )
@@ -162,6 +169,12 @@ class _Failure:
     lines: list[int] = field(default_factory=list)
     messages: list[int] = field(default_factory=list)
     frames: list[int] = field(default_factory=list)
+    asked: float = 0.0
+    """How much its name answers the question."""
+
+    @property
+    def first_message(self) -> int:
+        return self.messages[0] if self.messages else -1
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
@@ -171,31 +184,53 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     if counts["passed"] + counts["failed"] + counts["section"] + counts["skipped"] < 2:
         return None
     failures = _failures(lines, roles)
-    pinned, unnamed, named = _pinned(lines, roles, failures, budget)
     chosen = _candidates(lines, roles, failures, budget)
     texts = [_cut(lines[at]) for at in chosen]
     found = scan(texts, focus)
+    index_of = {at: index for index, at in enumerate(chosen)}
+    for failure in failures:
+        failure.asked = _asked(found, index_of[failure.opening], focus) if failure.opening in index_of else 0.0
+    repeated = _repeated_messages(lines, failures)
+    names = _names(lines, roles, failures)
+    pinned, unnamed, named = _pinned(lines, roles, failures, names, repeated, budget)
+    titles = _titles(lines, roles, chosen, found)
     owner_of = {at: failure.opening for failure in failures for at in failure.lines}
+    asks_skipped = any(term.text.startswith("skip") for term in focus.terms)
     place: dict[int, int] = {}
     units = _counts(roles)
     for index, at in enumerate(chosen):
         role = roles[at]
+        family: str | None = None
         if role in COUNTED and at not in pinned:
             score = _asked(found, index, focus)
+            if role == "skipped" and asks_skipped:
+                score += WEIGHTS["test_run"].roles["outcome"]
+                family = _REASON.sub("", texts[index])
             if score <= 0:
                 continue
         else:
             library = bool(_LIBRARY.search(texts[index])) or not any(map(str.isalnum, texts[index]))
             score = _score(
                 role, found, index, focus, in_section=at in owner_of, failing=bool(failures), library=library
-            )
+            ) + (titles[index] if at not in owner_of else 0.0)
         if at in pinned:
             score = WEIGHTS["test_run"].roles["pinned"] + pinned[at]
         place[at] = len(units)
         owner = owner_of.get(at)
-        family = _DIGITS.sub("#", texts[index]) if role == "other" and owner is None else None
+        if role == "other" and owner is None:
+            family = _DIGITS.sub("#", texts[index])
         parent = place.get(owner) if owner is not None else None
-        units.append(Unit(texts[index], at + 1, at + 1, score, parent=parent, family=family))
+        others = repeated.get(at, ())
+        unit = Unit(with_counts(texts[index], len(others) + 1), at + 1, at + 1, score, parent=parent, family=family)
+        if others:
+            unit.folded, unit.count = runs_of((other + 1, other + 1) for other in others), len(others) + 1
+        units.append(unit)
+    _represent(lines, names, failures, roles, units, place)
+    for at, others in repeated.items():
+        if at in place:
+            for other in others:
+                if other in place and other not in pinned:
+                    units[place[other]].represented_by = units[place[at]]
     return Reading("test_run", units, head=_head(lines, unnamed, named))
 
 
@@ -299,19 +334,24 @@ def _locate(failure: _Failure, lines: Sequence[str]) -> None:
 
 
 def _pinned(
-    lines: Sequence[str], roles: list[Role], failures: list[_Failure], budget: int
+    lines: Sequence[str],
+    roles: list[Role],
+    failures: list[_Failure],
+    names: list[int],
+    repeated: dict[int, list[int]],
+    budget: int,
 ) -> tuple[dict[int, float], list[int], int]:
     """Choose the pinned lines, each with its rank, the names after those that found room, and how many did."""
-    left = PINNED_SHARE * budget * CHARACTERS_PER_TOKEN
+    left = whole = PINNED_SHARE * budget * CHARACTERS_PER_TOKEN
     pinned: dict[int, float] = {}
     totals = [at for at, role in enumerate(roles) if role == "totals"]
-    names = _names(lines, roles, failures)
+    again = {other for others in repeated.values() for other in others}
 
-    def pin(places: Sequence[int], rank: float) -> bool:
+    def pin(places: Sequence[int], rank: float, floor: float = 0.0) -> bool:
         nonlocal left
         new = [at for at in places if at not in pinned]
         cost = sum(min(LONGEST_LINE, len(lines[at])) + 6 for at in new)
-        if cost > left:
+        if left - cost < floor:
             return False
         left -= cost
         pinned.update(dict.fromkeys(new, rank))
@@ -319,12 +359,76 @@ def _pinned(
 
     for at in [*reversed(totals[-4:]), *totals[:-4]]:
         pin([at], 4.0)
+    floor = left - REASONS_SHARE * whole
+    by_weight = sorted(failures, key=lambda failure: (-failure.asked, -len(repeated.get(failure.first_message, ()))))
+    for failure in by_weight:
+        if failure.messages and failure.first_message not in again:
+            pin([failure.opening, failure.first_message], 3.5, floor)
     named = next((index for index, at in enumerate(names) if not pin([at], 3.0)), len(names))
-    for failure in failures:
-        pin(failure.messages, 2.0)
-    for failure in failures:
+    for failure in by_weight:
+        pin([at for at in failure.messages if at not in again], 2.0)
+    for failure in by_weight:
         pin(failure.frames, 1.0)
     return pinned, names[named:], named
+
+
+def _repeated_messages(lines: Sequence[str], failures: list[_Failure]) -> dict[int, list[int]]:
+    """Return the first line of each message, of the failure that the question is about most, with its repetitions."""
+    failures = sorted(failures, key=lambda failure: -failure.asked)
+    first: dict[str, int] = {}
+    for failure in failures:
+        for at in failure.messages[:1]:
+            if len(lines[at]) <= LONGEST_LINE:
+                first.setdefault(lines[at].strip(), at)
+    repeated: dict[int, list[int]] = {}
+    for failure in failures:
+        for at in failure.lines:
+            original = first.get(lines[at].strip(), at)
+            if original != at:
+                repeated.setdefault(original, []).append(at)
+    return {at: sorted(others) for at, others in repeated.items()}
+
+
+def _represent(
+    lines: Sequence[str],
+    names: list[int],
+    failures: list[_Failure],
+    roles: list[Role],
+    units: list[Unit],
+    place: dict[int, int],
+) -> None:
+    """Let the line that names a failure represent all others that name it."""
+    by_key = {_key(lines[at]): units[place[at]] for at in names if at in place}
+    shown = {id(unit) for unit in by_key.values()}
+    openings = {failure.opening for failure in failures}
+    for at, index in place.items():
+        if (at in openings or roles[at] == "failed") and id(units[index]) not in shown:
+            unit = units[index]
+            unit.represented_by = by_key.get(_key(lines[at]))
+            if unit.represented_by is not None and unit.score < WEIGHTS["test_run"].roles["pinned"]:
+                unit.score = 0.0
+
+
+def _key(line: str) -> str:
+    """Return what identifies the test that a line names: its own name with its parameters."""
+    line = line.strip()
+    name = _name_in(line).partition(" - ")[0]
+    parameters = re.search(re.escape(name) + r"(\[.*?\])(?=\s|$)", line)
+    name = re.sub(r"^(?:ERROR at \w+ of )", "", name).rsplit(" › ", 1)[-1]
+    return (name if " " in name else name.rsplit(".", 1)[-1]) + (parameters[1] if parameters else "")
+
+
+def _titles(lines: Sequence[str], roles: list[Role], chosen: list[int], found: Found) -> list[float]:
+    """Return for each chosen line what the title of its section adds: less for each line below it."""
+    bonus = [0.0] * len(chosen)
+    relevance, below = 0.0, 0
+    for index, at in enumerate(chosen):
+        if roles[at] == "rule":
+            relevance, below = found.relevance[index], 0
+        elif relevance > 0:
+            below += 1
+            bonus[index] = WEIGHTS["test_run"].relevance * TITLE_SHARE * relevance / (1 + 0.05 * below)
+    return bonus
 
 
 def _names(lines: Sequence[str], roles: list[Role], failures: list[_Failure]) -> list[int]:
