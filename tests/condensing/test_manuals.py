@@ -76,6 +76,18 @@ def test_the_text_of_an_option_finds_all_its_spellings_and_its_section(budget: i
         assert line in shown
 
 
+def test_a_line_that_announces_an_example_is_shown_with_it() -> None:
+    text = manual().replace(
+        "              This is the usual case.\n",
+        "              This is the usual case.\n\n              Example:\n               list --align here\n",
+    )
+    for budget in (120, 300, 600):
+        shown = condense_structurally(text, budget, "show an example of columns below each other").text.split("\n")
+        announced = [at for at, line in enumerate(shown) if line.strip() == "Example:"]
+        assert all(shown[at + 1].strip() == "list --align here" for at in announced)
+    assert announced
+
+
 def test_without_a_question_name_and_synopsis_are_kept() -> None:
     shown = condense_structurally(manual(), 200).text.split("\n")
     assert "       list - list entries" in shown

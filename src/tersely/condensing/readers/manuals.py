@@ -68,7 +68,18 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     features.body = [0.0 if one.opens else about.get(heads[at], 0.0) for at, one in enumerate(paragraphs)]
     features.roles = ["opening" if one.opens else "plain" for one in paragraphs]
     features.position = _in_summary(paragraphs)
-    return Reading("manual", _units(paragraphs, features.scores(WEIGHTS["manual"], focus), budget))
+    scores = features.scores(WEIGHTS["manual"], focus)
+    _move_to_what_is_announced(paragraphs, scores)
+    return Reading("manual", _units(paragraphs, scores, budget))
+
+
+def _move_to_what_is_announced(paragraphs: list[_Paragraph], scores: list[float]) -> None:
+    """Give the score of a line like `Example:` to the paragraph below it: alone it says nothing."""
+    for at in range(len(paragraphs) - 1):
+        one, below = paragraphs[at], paragraphs[at + 1]
+        if one.opens and below.parent == at and one.text.endswith(":") and not _OPTION.match(one.text):
+            scores[at + 1] = max(scores[at + 1], scores[at])
+            scores[at] = -1.0
 
 
 def _in_summary(paragraphs: list[_Paragraph]) -> list[float]:
