@@ -116,6 +116,27 @@ def test_a_block_knows_its_source_lines_and_how_much_of_it_is_links() -> None:
     assert (paragraph.first, paragraph.last, paragraph.linked, paragraph.ended) == (8, 9, len("the storm"), True)
 
 
+def test_lines_of_tags_between_shown_blocks_are_no_gap_and_not_lost() -> None:
+    rows = "".join(f"<tr>\n<td>Harbour {n}</td>\n<td>{n * 7} boats</td>\n</tr>\n" for n in range(6))
+    told = "".join(
+        f"<div>\n<p>\nPier {n} &amp; crane {n} lift boats out of the water in spring.\n</p>\n</div>\n"
+        for n in range(90)
+    )
+    page = (
+        "<!doctype html>\n<html>\n<body>\n<h1>Harbours of the island</h1>\n"
+        "<p>All harbours of the island have a pier of stone and a light at its end.</p>\n"
+        f"<table>\n{rows}</table>\n{told}</body>\n</html>\n"
+    )
+    result = condense_structurally(page, 300, "Harbours of the island")
+    shown = result.text.split("\n")
+    first, last = shown.index("| Harbour 0 |  0 boats |"), shown.index("| Harbour 5 |  35 boats |")
+    assert last == first + 5
+    lost = {at for begin, end in result.account.lost for at in range(begin, end + 1)}
+    lines = page.split("\n")
+    assert not [line for at, line in enumerate(lines[5:30], 6) if at in lost]
+    assert any(f"Pier {n} " in lines[at - 1] for at in lost for n in range(90))
+
+
 def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:
     _, blocks = blocks_of(
         '<nav>a</nav><div role="navigation">b</div><div hidden>c</div><footer><p>d</p></footer><div '

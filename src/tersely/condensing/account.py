@@ -14,6 +14,7 @@ Knows nothing of kinds and budgets.
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import unescape
 from operator import gt, not_
 
 Runs = tuple[tuple[int, int], ...]
@@ -21,6 +22,7 @@ Runs = tuple[tuple[int, int], ...]
 LOST, SHOWN, PARTIAL, FOLDED = range(4)
 
 _SIGNS = re.compile(r"[\W_]+")
+_TAGS = re.compile(r"</?[A-Za-z!][^<>]*+>")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
 _LONG_LINE = 400
 _MOST_PIECES = 200
@@ -153,7 +155,8 @@ class LineClasses:
     def __init__(
         self, lines: Sequence[str], *, brackets_are_syntax: bool = False, shown_in_sentences: bool = False
     ) -> None:
-        self.lines = lines
+        # A page shows the text between the tags.
+        self.lines = list(map(_without_tags, lines)) if shown_in_sentences else lines
         self.classes = bytearray(len(lines))
         self.bare_lines: dict[int, str] = {}
         self.brackets_are_syntax = brackets_are_syntax
@@ -259,6 +262,12 @@ _EMPTY_LINES = re.compile(b"\1++")
 def runs_in(classes: bytearray, kind: int) -> Runs:
     """Return the ranges of lines of one class, counted from 1."""
     return tuple((found.start() + 1, found.end()) for found in _RUNS[kind].finditer(classes))
+
+
+def _without_tags(line: str) -> str:
+    if "<" in line:
+        line = _TAGS.sub(" ", line)
+    return unescape(line) if "&" in line else line
 
 
 def bare(text: str) -> str:

@@ -49,6 +49,8 @@ _HINT = re.compile(
 )
 _TO_ITSELF = re.compile(r"""href\s*=\s*["']?#""", re.I)
 _NEVER_BOILERPLATE = frozenset(("body", "main", "article"))
+_MOST_TAGS = 20
+"""In lines; more lines without text between two blocks are a gap."""
 _MOST_OF_IT = 0.6
 """An element with more than this share of the text is the page itself, whatever its name says."""
 
@@ -76,6 +78,8 @@ class _Walk:
     line: int = 1
     counted: int = 0
     """Offset up to which lines are counted."""
+    ended: int = 0
+    """The last line of text or of an element that is not read: between it and the next text are only tags."""
     apart: bool = True
     cells: list[str] | None = None
     literal: bool = False
@@ -104,6 +108,8 @@ class _Walk:
             else:
                 self.begin(name, tag.group("rest"), tag.start())
         self.flush(len(text))
+        if self.blocks and self.ended == self.blocks[-1].last:
+            self.blocks[-1].last = self.line_at(len(text))
         self.closed(0)
         self.weigh()
         return self.title, self.blocks
@@ -135,6 +141,7 @@ class _Walk:
         if end is None:
             # Never closed: read what follows instead of losing it, except for code.
             return len(self.text) if name in ("script", "style", "svg") else at
+        self.ended = self.line_at(end.end())
         return end.end()
 
     def add_text(self, start: int, end: int) -> None:
@@ -148,7 +155,10 @@ class _Walk:
         if "&" in piece:
             piece = unescape(piece).replace("\xa0", " ")
         if not self.words:
-            self.begun = self.line_at(start + (len(self.text[start:end]) - len(self.text[start:end].lstrip())))
+            # Lines of tags belong to the text below them: nothing is missing there.
+            lead = len(self.text[start:end]) - len(self.text[start:end].lstrip())
+            first = self.line_at(start + lead)
+            self.begun = min(first, max(self.ended + 1, first - _MOST_TAGS))
         if self.link:
             self.linked += len(piece)
         self.words.append(piece)
@@ -210,7 +220,7 @@ class _Walk:
             self.words, self.linked = [], 0
             whole = "".join(words)
             pieces = whole.split("\n") if self.literal else [whole]
-            last = self.line_at(at)
+            self.ended = last = self.line_at(at)
             for piece in pieces:
                 text = piece.rstrip() if self.literal else piece.strip()
                 if text.endswith("|"):
