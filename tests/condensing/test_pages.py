@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import pages
+from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import pack
 from tersely.text.tokens import count_tokens
 
@@ -258,6 +259,14 @@ def test_comments_after_an_article_are_left_out() -> None:
 def test_the_title_as_focus_means_the_whole_article_from_its_beginning() -> None:
     text = shown(NEWS_DE, 70, "Main article: Brücke am Rathaus gesperrt - Lokalblatt")
     assert text.startswith("Die Stadt hat die Brücke am Rathaus am Montag gesperrt. Gutachter fanden")
+
+
+def test_a_title_with_commas_is_no_list_of_facts_to_collect() -> None:
+    title = "Brücke gesperrt, Markt verlegt, Bad offen"
+    page = NEWS_DE.replace("Brücke am Rathaus gesperrt", title)
+    result = condense_structurally(page, 400, f"Main article: {title}")
+    assert "Die Stadt hat die Brücke am Rathaus am Montag gesperrt." in result.text
+    assert "other lines as they stand" not in result.text
 
 
 def test_of_an_article_beyond_the_budget_the_ending_is_shown_too_and_no_words_about_the_site() -> None:

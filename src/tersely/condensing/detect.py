@@ -259,8 +259,6 @@ class Reader:
     """How the lines begin that this reader leaves out; those that the question asks for get a share of the budget."""
     may_repeat: bool = False
     """Whether such a text is read as a log if it consists of copies of a few lines."""
-    refilled: bool = True
-    """Whether a budget that is not used is filled with the lines left out; a page leaves out menus at any budget."""
 
 
 @cache

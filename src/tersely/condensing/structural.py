@@ -14,10 +14,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from tersely.condensing.account import Account, Lost, source_lines
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.detect import kind_of, reader_of
+from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
-from tersely.condensing.readers import generic, prose
+from tersely.condensing.readers import generic
 from tersely.condensing.sections import SECTION, TextSection, collecting_later, read_in_sections, sections_of
 from tersely.condensing.segments import read_any
 from tersely.condensing.units import GAP, Packed, Reading, Unit, pack
@@ -228,10 +228,7 @@ def _section_size(text: str) -> int:
 
 
 REFILL_BELOW = 0.8
-"""A text that uses less than this share of its budget is filled with lines that it would lose.
-
-Pages are filled only if the question asks for facts, which also stand in tables and lists beside the text.
-"""
+"""A text that uses less than this share of its budget is filled with lines that it would lose."""
 
 LONGEST_REFILL = 2_000
 
@@ -256,7 +253,7 @@ def _packed(
     packed = already or pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
     spare = already is None and packed.tokens < REFILL_BELOW * (budget - reserve) and budget >= ACCOUNT_FROM_TOKENS
-    if refills and spare and account.lost and (reader_of(reading.kind).refilled or prose.wants_facts(focus)):
+    if refills and spare and account.lost and reading.filled:
         filled = _with_lost_lines(reading, account, lines, budget, focus)
         if filled is not None:
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)

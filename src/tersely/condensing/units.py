@@ -186,6 +186,8 @@ class Reading:
     """What the head says, and all that units count, in a form that adds up over sections."""
     span: tuple[int, int] | None = None
     """First and last line of what was read, if known: not every line of a long text has a unit."""
+    filled: bool = True
+    """Whether a budget that is not used is filled with the lines that are left out."""
 
 
 @dataclass

@@ -18,4 +18,4 @@ def _is_html(sample: Sample) -> bool:
     return bool(_HTML.match(opening) or len(_HTML.findall(_QUOTED.sub("", sample.text[:20_000]))) >= 5)
 
 
-READER = Reader("html", Signs((1.0, _is_html)), pages.read, splits_at="nothing", refilled=False)
+READER = Reader("html", Signs((1.0, _is_html)), pages.read, splits_at="nothing")

@@ -814,7 +814,6 @@ READER = Reader(
     Signs((0.59, _is_page), (0.3, _is_marked_up)),
     read,
     splits_at="nothing",
-    refilled=False,
     holds_json=True,
     may_repeat=True,
 )

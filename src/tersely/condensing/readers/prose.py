@@ -381,7 +381,7 @@ def reading_of(
     scores, gain = (
         Scores(from_the_beginning(texts, owners)) if from_the_top else score_sentences(texts, owners, focus, budget)
     )
-    facts = wants_facts(focus)
+    facts = wants_facts(focus) and not from_the_top
     # A page with a topic is read for its statements on the topic; a question finds its answer by its own words.
     stating = 1.2 if facts else 0.0 if kind != "page" or from_the_top else 0.2 if asks(focus) else 0.4
     if stating:
@@ -413,7 +413,9 @@ def reading_of(
             with_facts=facts,
         )
 
-    return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out)
+    # A page leaves out menus at any budget; facts also stand in tables and lists beside the text.
+    filled = kind != "page" or facts
+    return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out, filled=filled)
 
 
 def _candidates(texts: list[str], scores: list[float], budget: int, gain: float) -> dict[int, float]:
