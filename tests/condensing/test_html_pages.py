@@ -2,6 +2,7 @@
 
 import pytest
 
+from tersely.condensing.account import LOST, SHOWN, LineClasses, Place
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import pages
 from tersely.condensing.readers.html_pages import blocks_of
@@ -135,6 +136,13 @@ def test_lines_of_tags_between_shown_blocks_are_no_gap_and_not_lost() -> None:
     lines = page.split("\n")
     assert not [line for at, line in enumerate(lines[5:30], 6) if at in lost]
     assert any(f"Pier {n} " in lines[at - 1] for at in lost for n in range(90))
+
+
+def test_an_address_in_angle_brackets_is_no_tag() -> None:
+    lines = ["<p>The harbour is <b>open</b> again.</p>", "<br />", "<!-- old -->", "<https://harbour.example/open>"]
+    classes = LineClasses(lines, shown_in_sentences=True)
+    classes.enter(Place("The harbour is open again.", ((1, 4),)))
+    assert list(classes.close()) == [SHOWN, SHOWN, SHOWN, LOST]
 
 
 def test_menus_footers_and_hidden_elements_are_marked_as_furniture() -> None:

@@ -22,7 +22,7 @@ Runs = tuple[tuple[int, int], ...]
 LOST, SHOWN, PARTIAL, FOLDED = range(4)
 
 _SIGNS = re.compile(r"[\W_]+")
-_TAGS = re.compile(r"</?[A-Za-z!][^<>]*+>")
+_TAGS = re.compile(r"</?[A-Za-z][A-Za-z0-9]*+(?:[\s/][^<>]*+)?>|<![^<>]*+>")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
 _LONG_LINE = 400
 _MOST_PIECES = 200
