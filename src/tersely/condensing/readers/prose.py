@@ -17,7 +17,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, combinations
+from itertools import accumulate, chain, combinations
 from typing import NamedTuple
 
 from tersely.condensing.detect import Reader, Sample, Signs
@@ -137,6 +137,7 @@ _TALKING = frozenset(
     """.split()  # noqa: SIM905
 )
 """Words of statements and of talk in some languages; what is proposed or decided is said with "would" and "should"."""
+_SMALL_WORDS = _NAMING | _TALKING
 
 _CONTEXT = re.compile(
     r"(?<=\w\s)(?:(?:when|while)\s+\w+ing\b|in (?:the )?(?:discussion|context|terms) of\b|as (?:a )?part of\b).*",
@@ -201,7 +202,7 @@ def sentences(paragraph: str) -> list[str]:
         cut = end.start("space") if end.group("space") else end.end()
         piece = paragraph[start:cut]
         # "Yeah." and "Right?" are not statements: they are joined with what follows.
-        if len(piece) < (3 if _WIDE.search(piece) else 12) and len(paragraph) - end.end() > 12:
+        if len(piece) < 12 and (len(piece) < 3 or not _WIDE.search(piece)) and len(paragraph) - end.end() > 12:
             continue
         found.append(piece)
         start = end.end()
@@ -241,7 +242,7 @@ def _cut_at_pauses(sentence: str) -> Iterator[str]:
 def words_of(sentence: str) -> list[str]:
     """Return the lower-case words, or pairs of characters where a script has no spaces."""
     words = _WORDS.findall(sentence.lower())
-    if _WIDE.search(sentence):
+    if not sentence.isascii() and _WIDE.search(sentence):
         return [pair for word in words for pair in (_pairs(word) if _WIDE.search(word) else (word,))]
     return words
 
@@ -626,7 +627,7 @@ def score_sentences(texts: list[str], owners: list[Paragraph], focus: Focus, bud
 
 
 def _telling_words(texts: list[str]) -> list[set[str]]:
-    return [set(words_of(text)) - _NAMING - _TALKING for text in texts]
+    return [set(words_of(text)) - _SMALL_WORDS for text in texts]
 
 
 def _relative(values: list[float]) -> list[float]:
@@ -660,7 +661,7 @@ def _discussed(
 def _recurring(words: list[set[str]], scores: list[float]) -> list[float]:
     """Score sentences by words that recur in the best ones: a subject is discussed with more words than its name."""
     count = len(words)
-    spread = Counter(word for own in words for word in own)
+    spread = Counter(chain.from_iterable(words))
     best = heapq.nsmallest(min(_BEST, 1 + count // _BEST), range(count), key=lambda at: (-scores[at], at))
     times = Counter(word for at in best for word in words[at])
     worth = {
