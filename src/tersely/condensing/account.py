@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from html import unescape
 from operator import gt, not_
 
+from tersely.text.long_lines import LongLines
+
 Runs = tuple[tuple[int, int], ...]
 
 LOST, SHOWN, PARTIAL, FOLDED = range(4)
@@ -25,6 +27,8 @@ _SIGNS = re.compile(r"[\W_]+")
 _TAGS = re.compile(r"</?[A-Za-z][A-Za-z0-9]*+(?:[\s/][^<>]*+)?>|<![^<>]*+>")
 _NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
 _LONG_LINE = 400
+_LONG_TEXT = 500_000
+"""In characters. A shorter text is split at once, which is faster."""
 _MOST_PIECES = 200
 _SHORTEST_ELSEWHERE = 8
 """Characters; shorter lines are too common to be the same statement."""
@@ -72,6 +76,11 @@ def source_lines(text: str) -> list[str]:
     if lines and not lines[-1]:
         lines.pop()
     return lines
+
+
+def lines_of(text: str) -> Sequence[str]:
+    """Return the same lines, without a copy of each if the text is long."""
+    return LongLines(text) if len(text) > _LONG_TEXT else source_lines(text)
 
 
 @dataclass(frozen=True)
@@ -126,7 +135,7 @@ class Account:
     @classmethod
     def whole(cls, text: str) -> "Account":
         """Return the account of a text that is shown unchanged."""
-        total = len(source_lines(text))
+        total = len(lines_of(text))
         return cls(shown=((1, total),) if total else (), total=total)
 
     def summary(self) -> list[Lost]:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from tersely.condensing.account import Place, source_lines
+from tersely.condensing.account import Place
 from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import generic
@@ -34,6 +34,7 @@ from tersely.condensing.units import (
 )
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.json_parts import parts_of_list
+from tersely.text.long_lines import LongLines
 from tersely.text.tokens import Tokenizer
 
 SECTION = 10_000_000
@@ -195,7 +196,7 @@ def _section(
             totals = None  # It was cut otherwise than it is read.
     moved(reading, line)
     # What precedes the section hides nothing in it; lines are numbered as in the source.
-    lines = [""] * before + source_lines(text)
+    lines = LongLines(text, before)
     *smaller, kept = packed_in_stages(
         reading, KEPT * budget, tokenizer, focus, lines, smallest=SMALLEST_STAGE, blank=before
     )

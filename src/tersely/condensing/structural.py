@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tersely.condensing.account import Account, Lost, source_lines
+from tersely.condensing.account import Account, Lost, lines_of
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus, scan
@@ -111,7 +111,7 @@ def _condensed(
     if size:
         kind = kind_of(clean)
         sections = sections_of(clean, size, kind)
-        return _packed_sections(sections, kind, lambda: source_lines(clean), budget, question, tokenizer)
+        return _packed_sections(sections, kind, lambda: lines_of(clean), budget, question, tokenizer)
     with collecting_later():
         # No variable has the reading, so its units are gone before garbage is searched for again.
         return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer)
@@ -167,7 +167,7 @@ def _packed_sections(
 def _packed_reading(
     reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Packed, Account, str, str]:
-    lines = source_lines(clean)
+    lines = lines_of(clean)
     raise_best_lines(reading, clean, question, budget)
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)

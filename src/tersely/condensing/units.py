@@ -42,6 +42,7 @@ from tersely.condensing.account import (
 )
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.totals import Totals
+from tersely.text.long_lines import LongLines
 from tersely.text.tokens import O200K, Tokenizer
 
 CHARACTERS_PER_TOKEN = 3.3
@@ -754,7 +755,8 @@ class Gaps:
 
 def _blank_lines(lines: Sequence[str], known: int) -> bytearray:
     """Return 2 for each blank line and 0 for the others; so many at the beginning are not read and hide nothing."""
-    found = bytearray(map(not_, map(str.strip, lines[known:] if known else lines))).replace(b"\1", b"\2")
+    own = lines.own() if isinstance(lines, LongLines) and known else lines[known:] if known else lines
+    found = bytearray(map(not_, map(str.strip, own))).replace(b"\1", b"\2")
     found[:0] = bytearray(b"\1") * known
     return found
 
