@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.truth import Text, findings_in
-from tersely.condensing.structural import condense_structurally
+from tersely.condensing.structural import MOST_VALUES, SMALLEST_LONG, condense_structurally
 
 LINES = 900
 ODD = LINES // 2 + 7
@@ -131,6 +131,54 @@ def test_the_records_of_a_list_that_breaks_off_are_counted_in_all_sections(inden
     assert "phase: Failed" in condensed.text.split(f"pod-{ODD}")[1]
     assert condensed.tokens_after <= 400
     assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_documents_of_yaml_are_counted_in_all_sections() -> None:
+    whole = "---\n".join(
+        f"kind: Pod\nmetadata:\n  name: pod-{at}\n  labels:\n    app: web-{at % 40}\nstatus:\n"
+        f"  phase: {'Failed' if at == ODD else 'Running'}\n"
+        for at in range(LINES)
+    )
+    condensed = condense_structurally(whole, 500, FOCUS, section=len(whole) // 5)
+    head, *parts = condensed.text.split("[from part ")
+    assert "[900 records; status.phase: Failed ×1, Running ×899]" in head
+    assert parts and "; status.phase: " not in "".join(parts), "a count that is not about everything"
+    assert f"pod-{ODD}" in condensed.text
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 500))
+
+
+def test_lists_in_a_list_are_records() -> None:
+    whole = json.dumps({"unit": "ms", "values": [[1_700_000_000 + at, at % 50] for at in range(4 * LINES)]})
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    assert "unit: ms, values: 720 values, first 0 @1700000000, last 19 @1700000719" in condensed.text
+    assert "721 values, first 20 @1700000720" in condensed.text, "no pair is cut"
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_many_titles_do_not_split_the_sections() -> None:
+    def step(at: int) -> str:
+        lines = (
+            f"2026-11-16T10:{at % 60:02d}:{second:02d}Z {'ERROR disk full' if at == 40 and second == 7 else 'INFO job done'}"
+            for second in range(20)
+        )
+        return "\n".join([f"$ run step-{at}", *lines, ""])
+
+    whole = "".join(map(step, range(70)))
+    condensed = condense_structurally(whole, 400, FOCUS, section=len(whole) // 5)
+    assert condensed.kind == condense_structurally(whole, 400, FOCUS).kind == "log"
+    assert "[from part" not in condensed.text
+    assert "disk full" in condensed.text
+    assert not list(findings_in(Text("sections", whole, FOCUS, len(whole) // 5), 400))
+
+
+def test_a_tree_of_very_many_values_is_read_in_sections() -> None:
+    record = '{"a":1,"b":2,"c":"%s"}'
+    size = MOST_VALUES // 2
+    whole = "[" + ",".join(record % ("bad" if at == size // 2 else "ok") for at in range(size)) + "]"
+    assert len(whole) > SMALLEST_LONG
+    condensed = condense_structurally(whole, 200, FOCUS)
+    assert f"[{size} records; c: ok ×{size - 1}, bad ×1]" in condensed.text
+    assert "[from part " in condensed.text
 
 
 def test_a_section_that_cannot_be_added_up_has_a_title() -> None:

@@ -281,7 +281,10 @@ def _without_tags(line: str) -> str:
 
 def bare(text: str) -> str:
     """Return a text without white space and punctuation."""
-    return _SIGNS.sub("", text)
+    if len(text) <= _LONG_TEXT:
+        return _SIGNS.sub("", text)
+    # Word by word, a long line takes many times its size.
+    return "".join(_SIGNS.sub("", text[at : at + _LONG_TEXT]) for at in range(0, len(text), _LONG_TEXT))
 
 
 def _shares(line: str, text: str) -> bool:

@@ -257,6 +257,8 @@ class Reader:
     """Whether a grammar, a clock or signs of its own prove the kind. If not, the generic reader gets a share, too."""
     comment: str = ""
     """How the lines begin that this reader leaves out; those that the question asks for get a share of the budget."""
+    nested: bool = False
+    """Whether it is read as a tree, in which every value takes memory, however short it is."""
     may_repeat: bool = False
     """Whether such a text is read as a log if it consists of copies of a few lines."""
 

@@ -49,6 +49,11 @@ SMALLEST_STAGE = 64
 SMALLEST_SHARE = 80
 """In tokens. A section with less room shows little more than its title."""
 
+FEWEST_DOCUMENTS = 20
+"""In a section that is made of whole documents."""
+
+_NEXT_DOCUMENT = "\n---\n"
+
 LEAST_WORTH = 0.5
 """Sections with less than this share of the best one's worth are shown only if there is room."""
 
@@ -61,7 +66,7 @@ class TextSection:
     opening: str = ""
     """The bracket that makes it a document if it begins with a record of JSON."""
     records: int | None = None
-    """How many whole records of one list of JSON it has; None if it was cut without regard to records."""
+    """How many whole records of one list of JSON, or documents of YAML, it has; None if it was cut anywhere."""
 
 
 @dataclass
@@ -78,12 +83,13 @@ class _Section:
 
 
 def read_in_sections(
-    texts: Iterable[TextSection], kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
+    texts: Iterable[TextSection], kind: str, focus: Focus, budget: int, tokenizer: Tokenizer, *, titles: bool = True
 ) -> tuple[Reading, Packed | None]:
     """Return the sections of a text as one reading, and how it is packed if they stand side by side.
 
     Args:
         kind: That of the whole text; if empty, that of the first section.
+        titles: Whether titles may split the text into parts.
     """
     total = TotalsSum()
     sections: list[_Section] = []
@@ -102,7 +108,7 @@ def read_in_sections(
             if kind == "json":
                 goes_on = part.records is None and previous.rstrip().endswith("},")
                 above = "[" if goes_on else part.opening  # The records of a list go on.
-            section = _section(part, before, above, kind, focus, budget, tokenizer)
+            section = _section(part, before, above, kind, focus, budget, tokenizer, titles)
             is_whole = kind == "json" or after is None or text[-1] == "\n"  # Else its last line is counted twice.
             if part.records != 0:
                 total.add(section.totals if is_whole else None, section.line.each)
@@ -124,7 +130,10 @@ def read_in_sections(
 
 
 def sections_of(text: str, size: int, kind: str) -> Iterator[TextSection]:
-    """Yield sections of about `size` characters, those of JSON with whole records if it has many of one kind."""
+    """Yield sections of about `size` characters, of JSON with whole records, of YAML with whole documents."""
+    if kind == "yaml" and text.count(_NEXT_DOCUMENT) > len(text) // size * FEWEST_DOCUMENTS:
+        yield from _sections_of_documents(text, size)
+        return
     parts = parts_of_list(text, size) if kind == "json" else []
     for part in parts:
         yield TextSection(text[part.start : part.end], part.opening, part.records)
@@ -133,6 +142,15 @@ def sections_of(text: str, size: int, kind: str) -> Iterator[TextSection]:
         end = _section_end(text, start, size)
         yield TextSection(text[start:end])
         start = end
+
+
+def _sections_of_documents(text: str, size: int) -> Iterator[TextSection]:
+    start = 0
+    while start < len(text):
+        end = text.find(_NEXT_DOCUMENT, start + size) + 1 if start + size * 6 // 5 < len(text) else 0
+        part = text[start : end or len(text)]
+        yield TextSection(part, records=part.count(_NEXT_DOCUMENT) + 1)
+        start += len(part)
 
 
 @contextmanager
@@ -182,14 +200,23 @@ class _LineOfSection:
 
 
 def _section(
-    part: TextSection, before: int, header: str, kind: str, focus: Focus, budget: int, tokenizer: Tokenizer
+    part: TextSection,
+    before: int,
+    header: str,
+    kind: str,
+    focus: Focus,
+    budget: int,
+    tokenizer: Tokenizer,
+    titles: bool,
 ) -> _Section:
     text = part.text
     line = _LineOfSection(before, header.endswith("\n"))
     content = header + text
-    reading = read_any(content, focus, KEPT * budget, kind=kind if reader_of(kind).by_line else "")
+    # The tags inside of a page are no document of their own.
+    known = kind if reader_of(kind).by_line or kind == "html" else ""
+    reading = read_any(content, focus, KEPT * budget, kind=known, titles=titles)
     totals = reading.totals() if reading.totals is not None else None
-    if kind == "json" and totals is not None:
+    if kind in ("json", "yaml") and totals is not None:
         if totals.count == part.records:
             _leave_to_head(reading, totals)
         else:

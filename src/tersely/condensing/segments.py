@@ -13,6 +13,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.readers import logs, wrapped
 from tersely.condensing.units import Reading, merge, moved, put_title
 from tersely.shapes import json_tree
+from tersely.text.long_lines import each_line
 
 MOST_PARTS = 60
 FEW_PARTS = 4
@@ -39,16 +40,17 @@ class Part:
     """The line above that names the part; empty if there is none."""
 
 
-def read_any(text: str, focus: Focus, budget: int, *, kind: str = "") -> Reading:
+def read_any(text: str, focus: Focus, budget: int, *, kind: str = "", titles: bool = True) -> Reading:
     """Read a text of any kind, split into parts, as one reading.
 
     A section of a longer text is read as the `kind` of the whole, unless it has parts: where a section begins is
-    chance, and one that begins with the lines of a document is no document.
+    chance, and one that begins with the lines of a document is no document. It is not split at titles if the whole
+    text is not.
     """
     content = json_tree.one_string(text)
     if content is not None:
         return wrapped.in_one_string(read_any(content, focus, budget))
-    parts = parts_of(text)
+    parts = parts_of(text, titles=titles)
     if not parts:
         return Reading("text", [])
     if kind and len(parts) == 1:
@@ -69,13 +71,13 @@ def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
     return reading
 
 
-def parts_of(text: str) -> list[Part]:
+def parts_of(text: str, *, titles: bool = True) -> list[Part]:
     whole = detect(text)
     if whole.splits_at == "nothing" or (whole.splits_at == "files" and "\n==> " not in text):
         return [Part(whole.kind, text, 1, "")]
     parts: list[Part] = []
     line = 1
-    for title, body in _titled(text):
+    for title, body in _titled(text) if titles else [("", text)]:
         if title:
             line += 1
         offset = 0
@@ -95,11 +97,16 @@ def parts_of(text: str) -> list[Part]:
     return parts
 
 
+def is_split_at_titles(text: str) -> bool:
+    """Whether lines of the text are titles of its parts."""
+    return len(_titled(text)) > 1
+
+
 def _titled(text: str) -> list[tuple[str, str]]:
     """Return pairs of a title line (possibly empty) and the text below it."""
     titles: list[tuple[int, int]] = []
     offset = headings = 0
-    for line in text.split("\n"):
+    for line in each_line(text):
         if line and line[0] in _TITLE_BEGINS and len(line) < 320:
             if _TITLE.match(line):
                 titles.append((offset, offset + len(line)))

@@ -19,7 +19,7 @@ from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic
 from tersely.condensing.sections import SECTION, TextSection, collecting_later, read_in_sections, sections_of
-from tersely.condensing.segments import read_any
+from tersely.condensing.segments import is_split_at_titles, read_any
 from tersely.condensing.units import GAP, Packed, Reading, Unit, pack
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
@@ -40,10 +40,11 @@ COUNTED_ASIDE = 100_000
 COUNTED_FIRST = 16_384
 """In characters. The tokens of a text that is not longer are counted at once: its count says whether it fits, too."""
 
-MOST_VALUES = 1_500_000
-"""Values of JSON read in one piece. Each costs about a hundred bytes, so twelve million characters of `1,` would cost
-hundreds of megabytes.
-"""
+SMALLEST_LONG = 1_000_000
+"""In characters. A shorter text is always read as a whole."""
+
+MOST_VALUES = 100_000
+"""Values of a tree that are read in one piece; each takes up to a kilobyte while it is read."""
 
 
 def condense_structurally(
@@ -107,11 +108,12 @@ def _condensed(
 ) -> tuple[Packed, Account, str, str]:
     question = Focus.parse(focus)
     clean = cleaned(text)
-    size = section or _section_size(clean)
+    kind = kind_of(clean) if section or len(clean) > SMALLEST_LONG else ""
+    size = section or (kind and _section_size(clean, kind))
     if size:
-        kind = kind_of(clean)
         sections = sections_of(clean, size, kind)
-        return _packed_sections(sections, kind, lambda: lines_of(clean), budget, question, tokenizer)
+        titles = is_split_at_titles(clean)
+        return _packed_sections(sections, kind, lambda: lines_of(clean), budget, question, tokenizer, titles=titles)
     with collecting_later():
         # No variable has the reading, so its units are gone before garbage is searched for again.
         return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer)
@@ -157,8 +159,9 @@ def _packed_sections(
     tokenizer: Tokenizer,
     *,
     refills: bool = True,
+    titles: bool = True,
 ) -> tuple[Packed, Account, str, str]:
-    reading, packed = read_in_sections(texts, kind, question, budget - _reserved(budget), tokenizer)
+    reading, packed = read_in_sections(texts, kind, question, budget - _reserved(budget), tokenizer, titles=titles)
     # The lines after the reading, so that only one of them is at its peak of memory.
     packed, account, closing = _packed(reading, lines(), budget, tokenizer, question, packed, refills=refills)
     return packed, account, reading.kind, closing
@@ -217,13 +220,15 @@ def _whole_characters(text: str) -> str:
     return text
 
 
-def _section_size(text: str) -> int:
+def _section_size(text: str, kind: str) -> int:
     """Return the size of the sections in which the text must be read; 0 if it can be read as a whole."""
     size = SECTION if len(text) > LARGEST_WHOLE else 0
-    if len(text) > MOST_VALUES and text[:100].lstrip()[:1] in ("[", "{"):
-        values = sum(map(text.count, ",[{"))
+    if reader_of(kind).nested:
+        values = max(sum(map(text.count, ",[{")) if kind == "json" else 0, text.count("\n"), text.count("<"))
         if values > MOST_VALUES:
-            size = min(SECTION, len(text) * MOST_VALUES // values)
+            # Of equal size, so that no section is much smaller than the others.
+            sections = max(-(-values // MOST_VALUES), -(-len(text) // SECTION))
+            size = len(text) // sections + 1
     return size
 
 

@@ -3,8 +3,8 @@
     for part in parts_of_list(text, 10_000_000):
         text[part.start : part.end]       # whole records; the first part also has all that is before the list
 
-A record is never cut, so what is counted in the parts adds up; the text may break off in its last record. A map is an
-object whose values are objects. Linear in the text, whatever its brackets are.
+A record is an object, or a list in a list. None is cut, so what is counted in the parts adds up; the text may break off
+in its last record. A map is an object whose values are objects. Linear in the text, whatever its brackets are.
 """
 
 import re
@@ -64,7 +64,7 @@ class _Cutter:
                 return self._with_end(at) if self.parts else []
             self.open.pop()
             self.counts.pop()
-            if found[1] == "}" and self.open:
+            if self.open and (found[1] == "}" or self.open[-1] == "["):
                 self._end_record(at)
         return self._with_broken_end()
 

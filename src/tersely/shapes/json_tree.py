@@ -8,6 +8,7 @@ goes. Values keep the spelling of the source.
 import re
 from bisect import bisect_right
 from collections.abc import Callable
+from sys import intern
 
 from tersely.shapes.tree import LIST, OBJECT, Tree
 
@@ -195,8 +196,8 @@ class _Scanner:
 
     def _entry(self, match: re.Match[str]) -> int:
         key, string, scalar, bracket = match.groups()
-        if "\\" in key:
-            key = unescape(key)
+        # Records repeat their keys; one copy of each serves all.
+        key = intern(unescape(key) if "\\" in key else key)
         at = self._line_at(match.start(1))
         if bracket is not None:
             return self._open(key, bracket, at, match.end())

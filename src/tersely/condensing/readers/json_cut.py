@@ -23,4 +23,4 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return read_tree(tree, focus, budget, "json") if len(tree) > 3 else None
 
 
-READER = Reader("json_cut", Signs((0.96, _is_cut)), read, holds_json=True)
+READER = Reader("json_cut", Signs((0.96, _is_cut)), read, holds_json=True, nested=True)

@@ -29,4 +29,4 @@ def read_values(tree: Tree, focus: Focus, budget: int) -> Reading | None:
     return read_tree(grouped_by_dots(tree), focus, budget, "json") if LEAF in tree.kind else None
 
 
-READER = Reader("json", Signs((0.97, _begins_as_json)), read)
+READER = Reader("json", Signs((0.97, _begins_as_json)), read, nested=True)

@@ -114,5 +114,6 @@ READER = Reader(
     read,
     proven=False,
     holds_json=True,
+    nested=True,
     may_repeat=True,
 )

@@ -1477,7 +1477,7 @@ class _TreeReading:
             layout=self.layout,
             hidden=self.hidden,
             decay=0.2,
-            totals=(lambda: self.fields.totals(self.counts)) if self.kind == "json" else None,
+            totals=(lambda: self.fields.totals(self.counts)) if self.kind in ("json", "yaml") else None,
         )
 
     def _unit(self, node: int) -> Unit:

@@ -21,4 +21,4 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     return read_tree(tree, focus, budget, "xml") if len(tree) >= 4 else None
 
 
-READER = Reader("xml", Signs((0.99, _is_xml)), read)
+READER = Reader("xml", Signs((0.99, _is_xml)), read, nested=True)

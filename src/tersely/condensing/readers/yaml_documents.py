@@ -23,4 +23,4 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     )
 
 
-READER = Reader("yaml", Signs((0.51, _has_yaml_keys)), read, holds_json=True, comment="#", may_repeat=True)
+READER = Reader("yaml", Signs((0.51, _has_yaml_keys)), read, holds_json=True, comment="#", nested=True, may_repeat=True)
