@@ -363,7 +363,7 @@ def speed(sizes: tuple[float, ...], hostile: float, bars: Bars) -> list[str]:
         f"{'speed and growth, 1000 tokens':<30}" + "".join(f"{f'{size} MB':>26}" for size in sizes) + f"{'growth':>10}",
     ]
     for kind in growth.TEXTS:
-        found = [growth.measure(kind, size) for size in sizes if size <= 10 or kind in ("mixed", "log", "json")]
+        found = [growth.measure(kind, size) for size in sizes if size <= 10 or kind != "prose"]
         cells = [
             f"{f'{one.seconds:.2f} s {one.rate:.1f} MB/s {one.memory:.1f}×':>26}"
             if not isinstance(one, str)
@@ -377,17 +377,18 @@ def speed(sizes: tuple[float, ...], hostile: float, bars: Bars) -> list[str]:
             bars.add("Peak of memory", kind, way, grown.memory, unit="times the text")
         grew = f"{good[0].rate / good[-1].rate:.2f}" if len(good) > 1 else ""
         lines.append(f"   {kind:<27}" + "".join(cells) + f"{'':>{26 * (len(sizes) - len(found))}}{grew:>10}")
-    for kind in growth.HOSTILE:
-        one = growth.measure(kind, hostile)
+    for kind in (*growth.LONG, *growth.HOSTILE):
+        one = growth.measure(kind, hostile if kind in growth.HOSTILE else 2 * hostile)
         shown = (
             one
             if isinstance(one, str)
             else f"{one.megabytes:g} MB in {one.seconds:.2f} s, {one.memory:.1f} × memory, {one.tokens} tokens"
         )
-        lines.append(f"   hostile: {kind:<18}{shown}")
+        name = kind if kind in growth.LONG else f"hostile: {kind}"
+        lines.append(f"   {name:<27}{shown}")
     lines.append(
-        "   × is the peak of memory as a multiple of the text; growth is the time per MB at the largest size over "
-        "that at the smallest"
+        "   × is the peak of memory beyond the text, and beyond what a small one needs, as a multiple of the text; "
+        "growth is the time per MB at the largest size over that at the smallest"
     )
     return lines
 

@@ -18,6 +18,7 @@ from random import Random
 
 from bench.generator.cases import draw
 from bench.generator.vocabulary import ADJECTIVES, FAMILY_NAMES, FIRST_NAMES, PLACES, THINGS, pseudo_word
+from bench.long_texts import SHAPES, Shape, Words
 
 MEGABYTE = 1_000_000
 
@@ -28,7 +29,7 @@ class Growth:
     megabytes: float
     seconds: float
     memory: float
-    """Peak memory of the process above its level before the text existed, as a multiple of the text."""
+    """Peak memory of the process beyond the text and what a small text of the kind needs, as a multiple of the text."""
 
     tokens: int
 
@@ -140,6 +141,64 @@ def _blanks(size: int) -> str:
     return " " * (size // 2) + "\n" * (size - size // 2)
 
 
+def _drawn(name: str, write: Shape, size: int, before: str = "", between: str = "\n", after: str = "") -> str:
+    """Return a text of whole records, of at least that size."""
+    words = Words(name)
+    parts: list[str] = []
+    have = len(before) + len(after)
+    while have < size:
+        parts.append(write(words, len(parts)))
+        have += len(parts[-1]) + len(between)
+    return before + between.join(parts) + after
+
+
+def _deep_list(w: Words, at: int) -> str:
+    labels = {"app": w(), "tier": w.few("front", "back")}
+    ready = [{"type": "Ready", "status": w.few(*["True"] * 50, "False")}]
+    record = {"id": at, "name": f"{w()}-{at}", "status": {"conditions": ready}, "labels": labels, "ms": w.number()}
+    return json.dumps(record, indent=2)
+
+
+def _one_line_record(w: Words, at: int) -> str:
+    return f'{{"id":{at},"name":"{w()}","ok":{w.few("true", "false")},"tags":["{w()}","{w()}"],"ms":{w.number()}}}'
+
+
+def _document(w: Words, at: int) -> str:
+    head = f"apiVersion: v1\nkind: {w.few('Pod', 'Service')}\nmetadata:\n  name: {w()}-{at}\n  namespace: {w()}"
+    return f"{head}\nspec:\n  image: {w()}:{w.number(30)}\nstatus:\n  phase: {w.few(*['Running'] * 40, 'Failed')}"
+
+
+def _row_of_page(w: Words, at: int) -> str:
+    link = f'<h3><a href="/{w()}">{w(4).title()}</a></h3>'
+    return f'<div class="row">{link}<p>{w(30).capitalize()}. {w(12).capitalize()}.</p><ul><li>{w()}</li></ul></div>'
+
+
+def _quoted_row(w: Words, at: int) -> str:
+    return f'{at},{w()},"{w(6)}\n{w(5)}, ""{w()}""",{w.number()}'
+
+
+LONG: dict[str, Callable[[int], str]] = {
+    "json, a deep list": lambda size: _drawn(
+        "deep", _deep_list, size, '{"result": {"page": {"items": [\n', ",\n", '\n], "next": null}, "ok": true}}'
+    ),
+    "json on one line": lambda size: _drawn("line", _one_line_record, size, '{"total":1,"items":[', ",", "]}"),
+    "pairs of numbers": lambda size: _drawn(
+        "pairs", lambda w, at: f"[{1_700_000_000 + at},{w.number()}]", size, '{"values":[', ",", "]}"
+    ),
+    "yaml documents": lambda size: _drawn("yaml", _document, size, between="\n---\n"),
+    "xml": lambda size: _drawn("xml", SHAPES["xml"], size, "<suite>\n", after="\n</suite>"),
+    "page": lambda size: _drawn(
+        "page", _row_of_page, size, "<!DOCTYPE html><html><body><main>\n", after="\n</main></body></html>"
+    ),
+    "rows of a page": lambda size: _drawn(
+        "rows", lambda w, at: f"<tr><td>{at}</td><td>{w()}</td><td>{w.number()}</td></tr>", size,
+        "<html><body><table>\n", after="\n</table></body></html>",
+    ),
+    "quoted rows": lambda size: _drawn("csv", _quoted_row, size, "id,name,comment,amount\n"),
+    "diff": lambda size: _drawn("diff", SHAPES["diff"], size),
+    "commits": lambda size: _drawn("commits", SHAPES["commits"], size),
+    "words on one line": lambda size: _drawn("words", lambda w, at: w(9), size, between=" "),
+}  # fmt: skip
 TEXTS: dict[str, Callable[[int], str]] = {
     "mixed": _mixed,
     "log": _log,
@@ -161,11 +220,12 @@ def _measure(kind: str, megabytes: float, budget: int) -> Growth:
     from tersely.condensing.structural import condense_structurally
     from tersely.text.tokens import O200K
 
-    condense_structurally("warm up: " + "a b c\n" * 2_000, 200, "b")
-    size = int(megabytes * MEGABYTE)
-    text = (TEXTS | HOSTILE)[kind](size)
+    write = (TEXTS | LONG | HOSTILE)[kind]
+    # What is loaded and built once does not grow with the text.
+    condense_structurally(write(20_000), 200, "What failed, and why?")
+    text = write(int(megabytes * MEGABYTE))
     _forget_peak()
-    before = _memory("VmRSS:") - len(text.encode("utf-8", "replace"))
+    before = _memory("VmRSS:")
     # CPU time, not wall-clock time: the condenser uses one thread, and the machine may be busy.
     began = time.process_time()
     condensed = condense_structurally(text, budget, "What failed, and why?")
