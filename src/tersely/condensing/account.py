@@ -78,7 +78,7 @@ def source_lines(text: str) -> list[str]:
     return lines
 
 
-def lines_of(text: str) -> Sequence[str]:
+def lines_in(text: str) -> Sequence[str]:
     """Return the same lines, without a copy of each if the text is long."""
     return LongLines(text) if len(text) > _LONG_TEXT else source_lines(text)
 
@@ -135,7 +135,7 @@ class Account:
     @classmethod
     def whole(cls, text: str) -> "Account":
         """Return the account of a text that is shown unchanged."""
-        total = len(lines_of(text))
+        total = len(lines_in(text))
         return cls(shown=((1, total),) if total else (), total=total)
 
     def summary(self) -> list[Lost]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from tersely.condensing.account import Account, Lost, lines_of
+from tersely.condensing.account import Account, Lost, lines_in
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus, scan
@@ -113,7 +113,7 @@ def _condensed(
     if size:
         sections = sections_of(clean, size, kind)
         titles = is_split_at_titles(clean)
-        return _packed_sections(sections, kind, lambda: lines_of(clean), budget, question, tokenizer, titles=titles)
+        return _packed_sections(sections, kind, lambda: lines_in(clean), budget, question, tokenizer, titles=titles)
     with collecting_later():
         # No variable has the reading, so its units are gone before garbage is searched for again.
         return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer)
@@ -170,7 +170,7 @@ def _packed_sections(
 def _packed_reading(
     reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
 ) -> tuple[Packed, Account, str, str]:
-    lines = lines_of(clean)
+    lines = lines_in(clean)
     raise_best_lines(reading, clean, question, budget)
     reading = with_hedge(reading, clean, question, budget, tokenizer)
     packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
