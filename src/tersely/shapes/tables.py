@@ -10,6 +10,7 @@ from functools import cache, lru_cache
 from typing import Literal
 
 from tersely.shapes.values import number_of, shape_of
+from tersely.text.long_lines import each_line
 
 _RULE = re.compile(r"[\s|+=:\-\u2500-\u257f]+")
 """Lines drawn above, below and between rows, with any of the signs that boxes are drawn with."""
@@ -71,11 +72,12 @@ def separated(text: str, fewest: int = 2) -> Table | None:
         return None
     header: list[str] = []
     table = Table([], sign=sign)
+    same = dict[str, str]().setdefault  # Rows repeat their values; one copy of each serves all.
     csv.field_size_limit(max(csv.field_size_limit(), 16_000_000))
     if '"' not in text or len(sign) > 1:
         # Without quoting, a plain split is several times faster than the csv module and cannot fail.
         entries: Iterator[tuple[int, list[str], str]] = (
-            (number, line.split(sign), line) for number, line in enumerate(text.split("\n"), 1) if line.strip()
+            (number, line.split(sign), line) for number, line in enumerate(each_line(text), 1) if line.strip()
         )
     else:
         entries = _quoted_rows(text, sign)
@@ -84,7 +86,7 @@ def separated(text: str, fewest: int = 2) -> Table | None:
             header = [cell.strip() for cell in cells]
             table.header, table.header_text, table.header_line = header, line.rstrip(), number
             continue
-        table.add([cell.strip() for cell in cells], line.rstrip(), number)
+        table.add([same(cell, cell) for cell in map(str.strip, cells)], line.rstrip(), number)
         if "\n" in line:
             table.ends[number] = number + line.count("\n")
     _take_repeats(table)

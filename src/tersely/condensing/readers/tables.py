@@ -97,7 +97,11 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
     found = scan(all_texts, focus)
     rows = Features(found).scores(WEIGHTS["table"], focus)
-    beside = Features(found, roles=_roles_beside(blocks)).scores(WEIGHTS["lines beside tables"], focus)
+    beside = (
+        Features(found, roles=_roles_beside(blocks)).scores(WEIGHTS["lines beside tables"], focus)
+        if any(block.table is None for block in blocks)
+        else []
+    )
     leaders = _weigh_alike(blocks, focus, rows)
     offset = 0
     titles = _Titles(units)
@@ -160,7 +164,8 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
             hidden = {row for rows in numbered.values() for row in rows}
             units += _counted_rows(table, numbered, scores, owner)
             shown = [row for row in shown if row not in hidden]
-        brief = _without_usual(table, _usual_values(list(fields), found_counts[:MOST_FURTHER], table), scores)
+        usual = _usual_values(list(fields), found_counts[:MOST_FURTHER], table)
+        brief = _without_usual(table, usual, scores, set(shown))
         texts = [narrow(table.rows[row], table.texts[row]) for row in shown]
         shapes = of_each_form(_without_identifiers, [text[:140] for text in texts])
         for row, text, shape in zip(shown, texts, shapes, strict=True):
@@ -300,8 +305,11 @@ def _usual_values(columns: list[str], counts: list[tuple[float, int, Counted]], 
     return usual
 
 
-def _without_usual(table: Table, usual: dict[int, str], scores: list[float]) -> dict[int, str]:
-    """Return the ordinary rows, but the first one, without their usual values where that saves enough."""
+def _without_usual(table: Table, usual: dict[int, str], scores: list[float], shown: set[int]) -> dict[int, str]:
+    """Return the ordinary ones of these rows without their usual values where that saves enough.
+
+    The first ordinary row of all stays whole.
+    """
     if not usual or not scores or _is_wide(table):
         return {}
     limit = sorted(scores)[len(scores) // 2] + ORDINARY
@@ -312,6 +320,8 @@ def _without_usual(table: Table, usual: dict[int, str], scores: list[float]) -> 
             continue
         if not seen:
             seen = True
+            continue
+        if row not in shown:
             continue
         if table.sign == " " and not all(cells):
             continue  # Blanks show in which column a value is.
