@@ -11,7 +11,8 @@ The kinds in which BM25+MMR keeps more than our own engine are listed, and how m
 
 Tasks t1 to t6 are the yardstick: independent texts with the needles that must
 survive. It is in a folder `shared` beside the repository and not part of it; if it is
-missing, the command says so and continues. The generator, speed and fold need no data.
+missing, the command says so and continues. The generator, speed and fold need no data;
+speed also measures the texts of t6 if they are there.
 
 Exits with an error if any output was over its budget, or if our own engine failed.
 """
@@ -25,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from random import Random
+from statistics import mean, median
 from types import ModuleType
 from typing import Any
 
@@ -51,6 +53,11 @@ Row = dict[str, Any]
 
 LEAST_RATE = 5
 """Megabytes a second that are wanted of a mixed text."""
+
+SMALL_TEXT = 4_000
+"""In characters."""
+MOST_MILLISECONDS = 5
+"""Wanted for a small text."""
 
 FEWEST_CASES = 3
 """A kind with fewer cases says nothing about which engine is better at it."""
@@ -130,8 +137,11 @@ class Yardstick:
                     row["why"] = why_lost(source, row["budget"], case["focus"], row["lost"])
             yield row
 
+    def t6_cases(self) -> Iterator[dict[str, Any]]:
+        return islice(self._t6.load_cases(self._t6_data), 0, None, self._every)
+
     def _t6_rows(self, engine: Engine, *, explain: bool) -> Iterator[Row]:
-        for case in islice(self._t6.load_cases(self._t6_data), 0, None, self._every):
+        for case in self.t6_cases():
             for budget in (500, 1000, 2000):
                 if case["tokens"] <= budget:
                     continue
@@ -393,6 +403,30 @@ def speed(sizes: tuple[float, ...], hostile: float, bars: Bars) -> list[str]:
     return lines
 
 
+def small_texts(yardstick: Yardstick, runs: int) -> list[str]:
+    """CPU time for the outputs of developer tools, and for the first 4 kB of each; the least of several runs."""
+    cases = list(yardstick.t6_cases())
+    whole = [_least_time(case["text"], 1000, case["focus"], max(1, runs // 3)) for case in cases]
+    small = [_least_time(case["text"][:SMALL_TEXT], 300, case["focus"], runs) * 1e3 for case in cases]
+    size = sum(len(case["text"].encode()) for case in cases) / 1e6
+    over = sum(1 for each in small if each > MOST_MILLISECONDS)
+    return [
+        f"   {'t6, 1000 tokens':<27}{size:.1f} MB in {sum(whole):.2f} s, {size / sum(whole):.1f} MB/s",
+        f"   {'the first 4 kB, 300 tokens':<27}mean {mean(small):.1f} ms, median {median(small):.1f} ms, most "
+        f"{max(small):.1f} ms; {over} of {len(small)} over {MOST_MILLISECONDS} ms",
+    ]
+
+
+def _least_time(text: str, budget: int, focus: str, runs: int) -> float:
+    condense_structurally(text, budget, focus)
+    times = []
+    for _ in range(runs):
+        began = time.process_time()
+        condense_structurally(text, budget, focus)
+        times.append(time.process_time() - began)
+    return min(times)
+
+
 # --- Fold
 
 
@@ -450,6 +484,7 @@ def main() -> None:
 
     wanted = [task for task in YARDSTICK_TASKS if task in tasks]
     path = find_yardstick()
+    every = SMOKE_EVERY if asked.smoke else 5 if asked.quick else 1
     if wanted and path is None:
         print(
             "The yardstick is missing (no folder `shared/yardstick` beside the repository); skipped: "
@@ -457,7 +492,6 @@ def main() -> None:
             + ".\n"
         )
     elif wanted and path is not None:
-        every = SMOKE_EVERY if asked.smoke else 5 if asked.quick else 1
         rows = run_yardstick(Yardstick(path, every), engines, wanted)
         print("\n".join(yardstick_report(rows, list(engines))))
         print("\n".join(below_the_simple_thing(rows)))
@@ -482,6 +516,8 @@ def main() -> None:
     if "speed" in tasks:
         sizes = (0.1,) if asked.smoke else (1, 10) if asked.quick else (1, 10, 100)
         print("\n".join(speed(sizes, 0.1 if asked.smoke else 1 if asked.quick else 10, bars)))
+        if path is not None:
+            print("\n".join(small_texts(Yardstick(path, every), 1 if asked.smoke else 9)))
     if "fold" in tasks:
         print("\n".join(fold_report(2_000 if asked.smoke else 20_000 if asked.quick else 200_000)))
     bars.write(asked.json, **scores)
