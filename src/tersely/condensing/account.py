@@ -15,6 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import unescape
+from itertools import repeat
 from operator import gt, not_
 
 from tersely.text.long_lines import LongLines
@@ -25,7 +26,8 @@ LOST, SHOWN, PARTIAL, FOLDED = range(4)
 
 _SIGNS = re.compile(r"[\W_]+")
 _TAGS = re.compile(r"</?[A-Za-z][A-Za-z0-9]*+(?:[\s/][^<>]*+)?>|<![^<>]*+>")
-_NO_CONTENT = re.compile(r"[\s{}\[\](),;]*")
+_NO_CONTENT = "{}[](),;" + "".join(filter(str.isspace, map(chr, range(0x3001))))
+"""Characters of which the lines of a tree consist that have no content."""
 _LONG_LINE = 400
 _LONG_TEXT = 500_000
 """In characters. A shorter text is split at once, which is faster."""
@@ -223,13 +225,10 @@ class LineClasses:
     def close(self) -> bytearray:
         """Give lines without content (blank, or brackets of a tree) the class of the lines around them."""
         classes = self.classes
-        empty = (
-            map(_NO_CONTENT.fullmatch, self.lines)
-            if self.brackets_are_syntax
-            else map(not_, map(str.strip, self.lines))
-        )
+        characters = _NO_CONTENT if self.brackets_are_syntax else None
+        empty = map(not_, map(str.strip, self.lines, repeat(characters)))
         # Greater than a class is only an empty line that is lost.
-        for found in _EMPTY_LINES.finditer(bytes(map(gt, map(bool, empty), classes))):
+        for found in _EMPTY_LINES.finditer(bytes(map(gt, empty, classes))):
             start, end = found.span()
             around = {*classes[max(0, start - 1) : start], *classes[end : end + 1]}
             if around and LOST not in around:

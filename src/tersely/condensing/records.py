@@ -10,12 +10,15 @@ running") into scores of rows; `columns_of_lines` finds columns in lines of an u
 format. Knows nothing of units.
 """
 
+import heapq
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import accumulate
 
 from tersely.condensing.focus import Comparison, Focus, stem, subwords
 from tersely.shapes.values import number_of, shape_of
@@ -24,7 +27,7 @@ MOST_MISSING = 0.3
 """Share of the records without a value above which its lack is normal."""
 _EMPTY = frozenset(("", "-", "null", "None", "<none>", "N/A", "n/a"))
 _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
-_DIGITS = re.compile(r"\d+")
+_NO_DIGITS = re.compile(r"\D+")
 
 
 _NAMELIKE = {
@@ -126,7 +129,7 @@ def _date_number(value: str) -> float | None:
     match = _DATE.match(value)
     if not match:
         return None
-    digits = "".join(_DIGITS.findall(value[:26]))[:17]
+    digits = _NO_DIGITS.sub("", value[:26])[:17]
     return float(digits.ljust(17, "0"))
 
 
@@ -176,13 +179,10 @@ def _surprises(values: Sequence[str], counts: Counter[str]) -> dict[int, float]:
     # If half of the distinct values occur once, it is a list of names with a few repeats, not a state.
     singles = sum(1 for n in counts.values() if n == 1)
     damping = 1.0 if singles <= 3 else 3.0 / singles
+    odd = {value: worth * damping for value, worth in odd.items() if worth * damping > 0.04}
     if not odd:
         return {}
-    return {
-        position: odd[value] * damping
-        for position, value in enumerate(values)
-        if value in odd and odd[value] * damping > 0.04
-    }
+    return {position: odd[value] for position, value in enumerate(values) if value in odd}
 
 
 def far_out(numbers: list[float | None]) -> dict[int, float]:
@@ -231,9 +231,8 @@ def beyond(comparison: Comparison, values: Sequence[str], numbers: list[float | 
 
 def extremes(numbers: list[float | None], direction: int, most: int = 3) -> list[int]:
     """Return the positions of the highest (direction 1) or lowest (-1) numbers, best first."""
-    known = [(number * direction, -position) for position, number in enumerate(numbers) if number is not None]
-    known.sort(reverse=True)
-    return [-position for _, position in known[:most]]
+    known = [(-direction * number, position) for position, number in enumerate(numbers) if number is not None]
+    return [position for _, position in heapq.nsmallest(most, known)]
 
 
 _TIMES = ("durat", "latenc", "elaps", "tim", "second", "sec", "millisecond", "milli", "ms", "took", "length", "runtim")
@@ -424,19 +423,19 @@ _MEASURED = (
     (
         _TIMES,
         re.compile(
-            r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)\s?(ns|[uµ]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![\w/])"
+            r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)[^\S\n]?(ns|[uµ]s|ms|s|secs?|seconds?|m|mins?|minutes?|h|hours?)(?![\w/])"
         ),
         {"n": 1e-9, "u": 1e-6, "µ": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0},
     ),
     (
         _SIZES,
-        re.compile(r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)\s?([kKMGT]i?B|[Bb]ytes|B)(?![\w/])"),
+        re.compile(r"(\d(?<![\w.:]\d)\d*(?:\.\d+)?)[^\S\n]?([kKMGT]i?B|[Bb]ytes|B)(?![\w/])"),
         {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "B": 1.0, "b": 1.0},
     ),
 )
 """Measures that a superlative may name, how their amounts are written, and what the units are worth.
 
-The patterns begin with the digit, so that the search goes from digit to digit.
+The patterns begin with the digit, so that the search goes from digit to digit, and stay within a line.
 """
 
 
@@ -470,6 +469,8 @@ def _below_headers(texts: Sequence[str]) -> list[Column]:
 
     A first word with a colon names the report and has no value below it.
     """
+    if len(set(texts)) > len(texts) - (_SEVERAL - 1):
+        return []  # No line occurs so often.
     headers = {
         text: words[1:] if words[0].endswith(":") else words
         for text, times in Counter(texts).items()
@@ -510,17 +511,18 @@ def _amounts(texts: Sequence[str], focus: Focus) -> list[Column]:
     for names, pattern, units in _MEASURED:
         if meant.isdisjoint(names):
             continue
-        rows: list[int] = []
-        values: list[str] = []
-        for row, text in enumerate(texts):
-            found = [
-                float(amount) * (units.get(unit[:2]) or units[unit[0]]) for amount, unit in pattern.findall(text[:400])
-            ]
-            if found:
-                rows.append(row)
-                values.append(f"{max(found):f}")
-        if len(rows) >= _SEVERAL:
-            columns.append(Column(names[0], rows, values))
+        largest: dict[int, float] = {}
+        begins = [text[:400] for text in texts]
+        ends = list(accumulate(len(begin) + 1 for begin in begins))
+        row = 0
+        for found in pattern.finditer("\n".join(begins)):
+            if found.start() >= ends[row]:
+                row = bisect_right(ends, found.start(), row)
+            amount, unit = found.groups()
+            size = float(amount) * (units.get(unit[:2]) or units[unit[0]])
+            largest[row] = max(size, largest.get(row, size))
+        if len(largest) >= _SEVERAL:
+            columns.append(Column(names[0], list(largest), [f"{size:f}" for size in largest.values()]))
     return columns
 
 
@@ -597,16 +599,18 @@ def _labelled(texts: Sequence[str], pattern: re.Pattern[str]) -> list[Column]:
 
 def _placed(texts: Sequence[str]) -> list[Column]:
     """Collect the words at the same position of lines with equally many words; a constant word labels the next one."""
-    lengths = Counter(len(text.split()) for text in texts)
+    words_of = [text.split() for text in texts]
+    lengths = Counter(map(len, words_of))
     columns: list[Column] = []
     for length, times in lengths.most_common(3):
         if length < 3 or length > 60 or times < 8 or times < 0.15 * len(texts):
             continue
-        rows = [row for row, text in enumerate(texts) if text.count(" ") >= length - 1 and len(text.split()) == length]
-        split = [texts[row].split() for row in rows]
+        rows = [
+            row for row, words in enumerate(words_of) if len(words) == length and texts[row].count(" ") >= length - 1
+        ]
         label = ""
         for place in range(length):
-            values = [words[place].strip(",;()[]<>{}\"'") for words in split]
+            values = [words_of[row][place].strip(",;()[]<>{}\"'") for row in rows]
             if len(set(values)) == 1:
                 label = values[0]
                 continue

@@ -15,6 +15,19 @@ def with_equal_digits(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").translate(_TO_ZERO).decode("utf-8", "surrogatepass")
 
 
+def masked_forms(mask: Callable[[str], str], lines: Sequence[str]) -> list[str]:
+    """Return the lines as `mask` leaves them, which is called once, with all forms as the lines of one text.
+
+    It must mask each line as if it were alone, and all digits in it alike.
+    """
+    forms = with_equal_digits("\n".join(lines)).split("\n")
+    if len(forms) != len(lines):
+        return list(map(mask, lines))  # There are none, or some have line ends.
+    different = list(dict.fromkeys(forms))
+    made = dict(zip(different, mask("\n".join(different)).split("\n"), strict=True))
+    return list(map(made.__getitem__, forms))
+
+
 def of_each_form(function: Callable[[str], str], lines: Sequence[str]) -> list[str]:
     """Return what a function makes of each line, calling it once for lines that differ only in their digits.
 

@@ -436,6 +436,8 @@ class LineTokenizer(Tokenizer):
         return cls(tokenizer.name, tokenizer.factor)
 
     def count(self, text: str) -> int:
+        if text.find("\n", 0, -1) < 0:
+            return self.scaled(self._count_of(text))
         total = begin = at = 0
         for line in text.split("\n"):
             if at and _begins_piece(line):

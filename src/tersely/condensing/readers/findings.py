@@ -94,8 +94,11 @@ class _Finding:
 
 def detect(lines: Sequence[str]) -> bool:
     """Whether enough of these lines (without blank ones) are findings: places with a severity or a rule."""
+    possible = list(filter(_MAY_BE_PLACED.search, lines))
+    if len(possible) < max(4, 0.25 * len(lines)):
+        return False
     placed = named = 0
-    for line in lines:
+    for line in possible:
         found = _parsed(line[:LONGEST_LINE], 0, "?")
         if found is not None:
             placed += 1
@@ -120,8 +123,6 @@ _MAY_BE_PLACED = re.compile(r"[:(]\d")
 
 
 def _parsed(line: str, at: int, path: str) -> _Finding | None:
-    if not _MAY_BE_PLACED.search(line):
-        return None
     whole = False
     found = _PLACED.match(line)
     if found is None or _ends_as_time(found["path"]) or "  " in found["path"]:
@@ -174,7 +175,7 @@ def _findings(lines: Sequence[str]) -> tuple[list[_Finding], list[int]]:
         if not line or line.isspace():
             is_open = False
             continue
-        found = _parsed(line[:LONGEST_LINE], at, path)
+        found = _parsed(line[:LONGEST_LINE], at, path) if _MAY_BE_PLACED.search(line) else None
         if found is not None:
             findings.append(found)
             is_open = True

@@ -25,7 +25,7 @@ from tersely.condensing.totals import Totals
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS, Weights
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
-from tersely.text.digits import of_each_form
+from tersely.text.digits import masked_forms
 
 MOST_UNITS = 40_000
 MOST_FOR_COLUMNS = 100_000
@@ -40,7 +40,7 @@ _ONLY_A_TIME = re.compile(
     r"[\W\d_]*+(?:(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|[TZ]|(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*+"
     r"|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*+)[\W\d_]++)*(?:[AP]M|UTC|GMT|CES?T|[ECMP][SD]T|Z)?\s*"
 )
-"""A line of a clock; `_CLOCK` is asked first."""
+"""A line of a clock, if it has one at all; fails at the first other word."""
 _FEWEST_REPORTS = 3
 _SIGN = re.compile(r"\s*[^\w\s]{1,80}\s*")
 _HEADING = re.compile(r"(#{2,6}) \S")
@@ -159,11 +159,11 @@ def add_standing(features: Features, texts: list[str], focus: Focus, columns: li
 
 def shapes_of(texts: list[str]) -> list[str]:
     """Return the lines with their numbers and identifiers masked."""
-    return of_each_form(_without_variables, [line[:160] for line in texts])
+    return masked_forms(_without_variables, [line[:160] for line in texts])
 
 
-def _without_variables(line: str) -> str:
-    return (_VARIABLE_ASCII if line.isascii() else _VARIABLE).sub("#", line)
+def _without_variables(text: str) -> str:
+    return (_VARIABLE_ASCII if text.isascii() else _VARIABLE).sub("#", text)
 
 
 def patterns_of(texts: list[str]) -> list[Hashable]:
@@ -209,7 +209,7 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
 def _below_times(texts: list[str]) -> list[int]:
     """Return for each line the one above that states when it was reported, or -1; nothing if there are few of these."""
     stated = {
-        i for i, line in enumerate(texts) if ":" in line and _CLOCK.search(line, 0, 60) and _ONLY_A_TIME.fullmatch(line)
+        i for i, line in enumerate(texts) if ":" in line and _ONLY_A_TIME.fullmatch(line) and _CLOCK.search(line, 0, 60)
     }
     if len(stated) < _FEWEST_REPORTS or any(texts[i][0].isspace() for i in stated):
         return []  # Times that are indented are values of something.

@@ -8,9 +8,10 @@ information makes room for other lines.
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain, islice
 from typing import NamedTuple
 
 from tersely.condensing.templates import VALUE
@@ -117,7 +118,7 @@ class Preamble:
     def learn(lines: Sequence[str]) -> "Preamble":
         sample = [line for line in lines[:: max(1, len(lines) // 400)] if line.strip() and not line[0].isspace()][:500]
         total = len(sample)
-        taken = [_tokens(line) for line in sample]
+        taken = [list(_tokens(line)) for line in sample]
         times, levels, numbers, hosts = Counter[int](), Counter[int](), Counter[int](), Counter[int]()
         words, names = Counter[str](), Counter[str]()
         threads = components = 0
@@ -187,10 +188,12 @@ class Preamble:
         time, level = "", ""
         kept: list[tuple[int, int]] = []
         message = 0
-        tokens = _tokens(line, self._reach)
+        # Most lines have their message after the last mark, so what follows is not looked at.
+        following = _tokens(line, self._reach)
+        tokens = list(islice(following, self.depth + 1))
         last = self._last_mark(tokens)
         named = False
-        for place, token in enumerate(tokens):
+        for place, token in enumerate(chain(tokens, following)):
             if token.kind == "time" and place in self.times:
                 time = time or _bare_time(token.text)
             elif token.kind == "level" and place in self.levels and not level:
@@ -272,12 +275,11 @@ class _Token(NamedTuple):
     """Includes the blanks that follow."""
 
 
-def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
-    """Return the first tokens of a line: times, levels, numbers (and identifiers), brackets, separators, words."""
-    found: list[_Token] = []
+def _tokens(line: str, most: int = _MOST_TOKENS) -> Iterator[_Token]:
+    """Yield the first tokens of a line: times, levels, numbers (and identifiers), brackets, separators, words."""
     new = tuple.__new__  # Twice as fast as the call of a named tuple, which checks its arguments.
     size = len(line)
-    for match in _TOKEN.finditer(line, 0, _REACH):
+    for match in islice(_TOKEN.finditer(line, 0, _REACH), most):
         word = match.group()
         if match.lastgroup == "time":
             kind = "time"
@@ -288,10 +290,7 @@ def _tokens(line: str, most: int = _MOST_TOKENS) -> list[_Token]:
         end = match.end()
         while end < size and line[end] in " \t|":
             end += 1
-        found.append(new(_Token, (kind, word, match.start(), end)))
-        if len(found) >= most:
-            break
-    return found
+        yield new(_Token, (kind, word, match.start(), end))
 
 
 @lru_cache(maxsize=4_096)

@@ -28,7 +28,7 @@ from tersely.condensing.totals import TemplateLines, Totals
 from tersely.condensing.units import GAP, Reading, RepeatedLine, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.tables import Table, TablePart, form_of, ruled_lines, separated, tables_of
-from tersely.text.digits import of_each_form
+from tersely.text.digits import masked_forms
 
 MOST_UNITS = 30_000
 WIDEST_ROW = 240
@@ -167,7 +167,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         usual = _usual_values(list(fields), found_counts[:MOST_FURTHER], table)
         brief = _without_usual(table, usual, scores, set(shown))
         texts = [narrow(table.rows[row], table.texts[row]) for row in shown]
-        shapes = of_each_form(_without_identifiers, [text[:140] for text in texts])
+        shapes = masked_forms(_without_identifiers, [text[:140] for text in texts])
         for row, text, shape in zip(shown, texts, shapes, strict=True):
             units.append(
                 Unit(

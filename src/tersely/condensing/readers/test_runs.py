@@ -143,7 +143,7 @@ _ENDINGS: tuple[Role, ...] = ("totals", "passed", "started", "setup")
 
 def detect(text: str) -> bool:
     """Whether a text reports outcomes of tests: totals at its end and outcomes of single tests, or many outcomes."""
-    totals = any(_TOTALS.match(line[:300]) for line in text[-6_000:].split("\n"))
+    totals = any(map(_TOTALS.match, [line[:300] for line in text[-6_000:].split("\n")]))
     lines = [line for line in text[:60_000].split("\n") if line and not line.isspace()][: 300 if totals else 40]
     outcomes = failed = others = 0
     for line in lines:
