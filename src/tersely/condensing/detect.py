@@ -112,9 +112,16 @@ class Sample:
         """Return the share of lines with a match in their first `reach` characters."""
         return len([line for line in self.lines if pattern.search(line, 0, reach)]) / self.many
 
-    def share_of_several(self, pattern: re.Pattern[str]) -> float:
-        """Return the share of lines with at least three matches."""
-        return sum(1 for line in self.lines if len(pattern.findall(line[:600])) >= 3) / self.many
+    def share_of_several(self, pattern: re.Pattern[str], *signs: str) -> float:
+        """Return the share of lines with at least three matches; each match has one of the signs."""
+        return (
+            sum(
+                1
+                for line in self.lines
+                if sum([line.count(sign, 0, 600) for sign in signs]) >= 3 and len(pattern.findall(line[:600])) >= 3
+            )
+            / self.many
+        )
 
     @cached_property
     def timed(self) -> float:
@@ -150,11 +157,11 @@ class Sample:
 
     @cached_property
     def fields(self) -> float:
-        return self.share_of_several(FIELDS)
+        return self.share_of_several(FIELDS, ": ", "=")
 
     @cached_property
     def tight_fields(self) -> float:
-        return self.share_of_several(_TIGHT_FIELDS)
+        return self.share_of_several(_TIGHT_FIELDS, ":")
 
     @cached_property
     def long_lines(self) -> float:
