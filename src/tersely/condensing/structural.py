@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from tersely.condensing.account import Account, Lost, lines_in
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
-from tersely.condensing.detect import kind_of
+from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
 from tersely.condensing.readers import generic
