@@ -21,6 +21,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from html import unescape
 from itertools import chain, islice
 from pathlib import Path
 
@@ -71,11 +72,12 @@ _SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
 """The mark of the parts before the next title."""
 _COUNTED_LINES = re.compile(r"\[?(\d+) lines; ")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
+_TAG = re.compile(r"<[/!]?[A-Za-z-][^<>]*>")
 _SIGNS = re.compile(r"[\W_]+")
 _RETURN = "&#xD;"
 """In XML a carriage return that is shown as it is written."""
 _OWN_SIGNS = re.compile(
-    r"^\s*\[… .* lines\]$|^\s*…$| ×\d+$| \[\d+ of \d+\]$|\[… \d+ lines\]$|^\[left out:|^\[from part |^\[\d+ lines; "
+    r"^\s*\[… .* lines\]$| ×\d+$| \[\d+ of \d+\]$|\[… \d+ lines\]$|^\[left out:|^\[from part |^\[\d+ lines; "
 )
 _TIME_OF_DAY = re.compile(r" \[(\d\d:\d\d:\d\d)(?:–\d\d:\d\d:\d\d)?\]$")
 _LEVELS = re.compile(r"; ((?:[A-Za-z]+ \d+ ?){2,})(?:;|$)")
@@ -223,6 +225,8 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         return
     output = _bare(_PART.sub("", condensed.text))  # A line may go on in the next part.
     by_path = condensed.kind in GROUPED
+    if condensed.kind == "html":
+        lines = [unescape(_TAG.sub(" ", line)) for line in lines]  # What a browser shows of a line.
     whole = Counter(map(_bare, condensed.text.split("\n")))
     times = Counter(map(_bare, lines))
     for at in _numbers(account.shown):
