@@ -28,9 +28,9 @@ from bench import condense
 from bench.arguments import parser
 from bench.generator.cases import all_shapes, draw, holds
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import generic
 from tersely.condensing.structural import cleaned
-from tersely.condensing.units import pack
 from tersely.condensing.weights import GENERIC, Weights
 from tersely.text.tokens import O200K
 

@@ -6,9 +6,10 @@ import random
 import pytest
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import diffs
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import Reading, pack
+from tersely.condensing.units import Reading
 
 
 def _reading(text: str, focus: str, budget: int) -> Reading:

@@ -5,9 +5,9 @@ from random import Random
 import pytest
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import generic
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 
 
 def shown(text: str, question: str, budget: int = 120) -> str:

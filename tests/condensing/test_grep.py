@@ -1,9 +1,9 @@
 """Search results: the path once, definitions where they are asked for, both halves of a question."""
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import grep
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 
 
 def _condensed(text: str, focus: str, budget: int = 200) -> str:

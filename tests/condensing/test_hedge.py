@@ -6,9 +6,10 @@ from tersely.condensing import hedge
 from tersely.condensing.account import Account
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import raise_best_lines, with_hedge
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import generic
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import Reading, Unit, pack
+from tersely.condensing.units import Reading, Unit
 from tersely.text.tokens import O200K
 
 LINES = [f"pump-{number} flow {number % 7} seen by warden {number % 5}" for number in range(400)]

@@ -4,10 +4,10 @@ import pytest
 
 from tersely.condensing.account import LOST, SHOWN, LineClasses, Place
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import pages
 from tersely.condensing.readers.html_pages import blocks_of
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 
 PAGE = """<!DOCTYPE html>
 <html lang="en"><head><title>Harbour reopens &ndash; The Gazette</title><script>if (a < b) { document.write("<p>no</p>"); }</script></head>

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import json_cut, json_documents
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 from tersely.shapes import json_tree
 
 ORDERS = [

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import json_logs
-from tersely.condensing.units import pack
 from tersely.text.tokens import O200K
 
 

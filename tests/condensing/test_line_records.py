@@ -7,9 +7,10 @@ import pytest
 
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import line_records
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import Reading, pack
+from tersely.condensing.units import Reading
 
 
 def _reading(text: str, focus: str, budget: int) -> Reading:

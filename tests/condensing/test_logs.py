@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import Packed, pack
 from tersely.condensing.readers import logs
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import Packed, Reading, pack
+from tersely.condensing.units import Reading
 from tersely.text.tokens import O200K
 
 

@@ -5,10 +5,11 @@ import re
 import pytest
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import outlines, xml_documents, yaml_documents
 from tersely.condensing.readers.outlines import _has_spaced_colon
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import Reading, pack
+from tersely.condensing.units import Reading
 
 
 def shown(reading: Reading | None, question: str, budget: int = 150) -> str:

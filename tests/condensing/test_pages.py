@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import pages
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 from tersely.text.tokens import count_tokens
 
 NEWS_DE = """

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tersely.condensing.focus import Focus
+from tersely.condensing.layout import Gaps
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import prose
-from tersely.condensing.units import GAP, Gaps, pack
+from tersely.condensing.units import GAP
 from tersely.text.tokens import count_tokens
 
 

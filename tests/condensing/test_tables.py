@@ -4,9 +4,9 @@ import pytest
 
 from tersely.condensing.account import folded_runs
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 from tersely.shapes.tables import table_parts
 from tests.fakes.tracing import count_steps
 

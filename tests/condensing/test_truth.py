@@ -15,10 +15,10 @@ from tersely import condense
 from tersely.condensing.account import LineClasses
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import shorten
 from tersely.condensing.room import condense_with_end
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.templates import SAME_BUT_VALUES
-from tersely.condensing.units import shorten
 from tersely.shapes.tables import table_parts
 
 

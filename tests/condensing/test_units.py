@@ -5,7 +5,10 @@ from hypothesis import strategies as st
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.focus import Focus
-from tersely.condensing.units import Gaps, Reading, Unit, merge, pack, shorten
+from tersely.condensing.layout import Gaps
+from tersely.condensing.merge import merge
+from tersely.condensing.pack import pack, shorten
+from tersely.condensing.units import Reading, Unit
 from tersely.text.tokens import O200K
 
 

@@ -8,8 +8,8 @@ from functools import partial
 from tersely.condensing.account import source_lines
 from tersely.condensing.detect import readers
 from tersely.condensing.focus import Focus
+from tersely.condensing.pack import pack
 from tersely.condensing.structural import condense_structurally
-from tersely.condensing.units import pack
 from tersely.errors import TerselyError
 from tersely.masking.clean import clean
 from tersely.masking.mask import Masker

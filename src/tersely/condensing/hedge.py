@@ -17,8 +17,10 @@ from itertools import pairwise
 
 from tersely.condensing.detect import reader_of
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.layout import Gaps
+from tersely.condensing.pack import pack
 from tersely.condensing.readers import generic
-from tersely.condensing.units import CHARACTERS_PER_TOKEN, GAP, Gaps, Reading, Unit, pack
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, GAP, Reading, Unit
 from tersely.text.tokens import Tokenizer
 
 SHARE = 0.3

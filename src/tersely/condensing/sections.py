@@ -19,19 +19,12 @@ from itertools import pairwise
 from tersely.condensing.account import Place
 from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus
+from tersely.condensing.merge import moved
+from tersely.condensing.pack import Packed, fitting_lines, packed_in_stages
 from tersely.condensing.readers import generic
 from tersely.condensing.segments import read_any
 from tersely.condensing.totals import Totals, TotalsSum
-from tersely.condensing.units import (
-    GAP,
-    Packed,
-    Reading,
-    Unit,
-    fitting_lines,
-    moved,
-    packed_in_stages,
-    with_counts,
-)
+from tersely.condensing.units import GAP, Reading, Unit, with_counts
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.json_parts import parts_of_list
 from tersely.text.long_lines import LongLines

@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from tersely.condensing.detect import Reader, detect, kind_of, read_as, readers
 from tersely.condensing.focus import Focus
+from tersely.condensing.merge import merge, moved, put_title
 from tersely.condensing.readers import logs, wrapped
-from tersely.condensing.units import Reading, merge, moved, put_title
+from tersely.condensing.units import Reading
 from tersely.shapes import json_tree
 from tersely.text.long_lines import each_line
 

@@ -17,10 +17,11 @@ from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Cond
 from tersely.condensing.detect import kind_of, reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import raise_best_lines, with_hedge, with_lines
+from tersely.condensing.pack import Packed, pack
 from tersely.condensing.readers import generic
 from tersely.condensing.sections import SECTION, TextSection, collecting_later, read_in_sections, sections_of
 from tersely.condensing.segments import is_split_at_titles, read_any
-from tersely.condensing.units import GAP, Packed, Reading, Unit, pack
+from tersely.condensing.units import GAP, Reading, Unit
 from tersely.errors import InputError
 from tersely.text.tokens import O200K, LineTokenizer, Tokenizer
 

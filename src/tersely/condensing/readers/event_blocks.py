@@ -14,11 +14,12 @@ from itertools import pairwise
 from tersely.condensing.account import Runs, folded_runs, runs_of
 from tersely.condensing.detect import Reader, Signs
 from tersely.condensing.focus import Focus
+from tersely.condensing.merge import moved
 from tersely.condensing.readers import logs
 from tersely.condensing.readers.json_logs import Roles, read_records
 from tersely.condensing.readers.preamble import TIME, level_weight
 from tersely.condensing.templates import without_values
-from tersely.condensing.units import GAP, Reading, Unit, moved, with_counts
+from tersely.condensing.units import GAP, Reading, Unit, with_counts
 
 LOOKED_AT = 600
 """Lines sampled for the decision; the rest is read only if they are events."""

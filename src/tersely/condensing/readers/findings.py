@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import Features, rarity
 from tersely.condensing.focus import Focus, scan
+from tersely.condensing.pack import LENGTH_WEIGHT
 from tersely.condensing.readers import grep
 from tersely.condensing.records import columns_of_lines, weigh_columns
-from tersely.condensing.units import LENGTH_WEIGHT, Reading, Unit
+from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
 from tersely.text.digits import of_each_form
 

@@ -5,8 +5,8 @@ import re
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus
 from tersely.condensing.readers import wrapped
-from tersely.condensing.readers.tree import read_tree
 from tersely.condensing.segments import read_any
+from tersely.condensing.trees.reading import read_tree
 from tersely.condensing.units import Reading
 from tersely.shapes import json_tree
 from tersely.shapes.tree import LEAF, Tree, grouped_by_dots

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers.tree import read_tree
 from tersely.condensing.records import one_record_per_line
+from tersely.condensing.trees.reading import read_tree
 from tersely.condensing.units import Reading
 from tersely.shapes.outlines import parse
 from tersely.shapes.tree import Tree

@@ -21,10 +21,11 @@ from itertools import chain
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.hedge import with_lines
+from tersely.condensing.merge import moved
 from tersely.condensing.readers import html_pages, prose, tables
 from tersely.condensing.readers.blocks import Block, BlockKind, is_ended
 from tersely.condensing.readers.prose import Paragraph
-from tersely.condensing.units import Reading, Unit, moved
+from tersely.condensing.units import Reading, Unit
 
 LARGEST_PAGE = 2_000_000
 """In characters; a longer page is read in slices."""

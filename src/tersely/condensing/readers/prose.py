@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan, stem
+from tersely.condensing.layout import Gaps
 from tersely.condensing.readers.generic import read_stated
-from tersely.condensing.units import GAP, Gaps, Reading, Unit
+from tersely.condensing.units import GAP, Reading, Unit
 
 
 def _stems(text: str) -> frozenset[str]:

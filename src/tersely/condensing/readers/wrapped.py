@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from tersely.condensing.detect import detect
 from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import with_hedge
-from tersely.condensing.readers.tree import read_tree
+from tersely.condensing.merge import merge, moved, put_title
 from tersely.condensing.records import sounds_like_a_name
-from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, merge, moved, put_title
+from tersely.condensing.trees.reading import read_tree
+from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading
 from tersely.shapes.tree import LEAF, LIST, TEXT, Tree
 from tersely.text.tokens import O200K
 

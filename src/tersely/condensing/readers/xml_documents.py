@@ -4,7 +4,7 @@ import re
 
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus
-from tersely.condensing.readers.tree import read_tree
+from tersely.condensing.trees.reading import read_tree
 from tersely.condensing.units import Reading
 from tersely.shapes.xml_tree import parse
 
