@@ -541,3 +541,23 @@ def test_a_long_paragraph_about_cookies_is_text_and_a_notice_about_them_is_not()
     notice = "We use cookies on this website so that it works as it should for you."
     text = shown(f"# Ferries are late\n\n{STORY}\n\n{about}\n\n{notice}\n\n{STORY[:80]}", 600, "Ferries are late")
     assert "forty households" in text and "We use cookies" not in text
+
+
+def test_a_line_beside_the_body_is_shown_below_its_own_heading() -> None:
+    link = "https://example.org/compare/"
+    thanks = "".join(f"- [Contributor {number}](https://example.org/people/{number})\n" for number in range(12))
+    small = [
+        f"## [5.{n}.1]({link}{n}) (2026-03-{n})\n\n### Bug Fixes\n\n* {what} ([#{n}]({link}{n}))\n\n### Thanks\n\n{thanks}"
+        for n, what in ((19, "a better default"), (18, "security: CVE-2026-39338"), (17, "types of headers"))
+    ]
+    large = [
+        f"## 4.{n}.0 (2025-03-{n})\n\nThis release changes how clients of version {n} are configured. Every request of them "
+        "is now checked before it is sent, and an error says which header was wrong and where it was set.\n"
+        for n in range(28, 12, -1)
+    ]
+    text = "# Changelog\n\n" + "\n".join([*small, *large])
+
+    shown = condense_structurally(text, 300, "Which release fixed CVE-2026-39338?").text.split("\n")
+
+    at = next(number for number, line in enumerate(shown) if "CVE-2026-39338" in line)
+    assert shown[at - 2 : at] == ["## 5.18.1 (2026-03-18)", "### Bug Fixes"]

@@ -364,20 +364,26 @@ def body_of(page: Page, focus: Focus, *, alone: bool = True) -> Body:
 def _with_asides(
     parts: list[Paragraph], blocks: list[Block], values: list[float], shown: set[int], line: int
 ) -> list[Paragraph]:
-    """Return the body and, in source order, informative lines beside it: an answer may be in a box or a footer."""
+    """Return the body and, in source order, informative lines beside it: an answer may be in a box or a footer.
+
+    Their headings come with them, so that none is read as part of the section before it.
+    """
     seen = {part.text for part in parts}
     asides: list[Paragraph] = []
+    owners: list[int] = []
     for at, block in enumerate(blocks):
-        if (
-            at in shown
-            or block.kind == "heading"
-            or values[at] <= -0.3
-            or block.plain < 8
-            or block.text in seen
-            or len(asides) >= _MOST_ASIDES
-        ):
+        if block.kind == "heading":
+            while owners and _level(blocks[owners[-1]]) >= _level(block):
+                owners.pop()
+            owners.append(at)
+            continue
+        if at in shown or values[at] <= -0.3 or block.plain < 8 or block.text in seen or len(asides) >= _MOST_ASIDES:
             continue
         seen.add(block.text)
+        for owner in owners:
+            if owner not in shown:
+                shown.add(owner)
+                asides += _paragraphs(blocks[owner], line)
         for part in _paragraphs(block, line):
             part.aside = True
             asides.append(part)
@@ -649,10 +655,9 @@ def _without_hanging_headings(blocks: list[Block], kept: list[int]) -> list[int]
     for at in reversed(kept):
         block = blocks[at]
         if block.kind == "heading":
-            level = len(block.text) - len(block.text.lstrip("#"))
-            if below == 0 or (below < 9 and below <= level):
+            if below == 0 or (below < 9 and below <= _level(block)):
                 continue
-            below = level
+            below = _level(block)
         else:
             below = 9
         result.append(at)
@@ -675,10 +680,14 @@ def _without_afterwords(blocks: list[Block], values: list[float], kept: list[int
     return kept
 
 
+def _level(heading: Block) -> int:
+    return len(heading.text) - len(heading.text.lstrip("#"))
+
+
 def _paragraphs(block: Block, line: int) -> list[Paragraph]:
     first, last = block.first + line, block.last + line
     if block.kind == "heading":
-        return [Paragraph(first, last, block.text, heading=1 + max(1, len(block.text) - len(block.text.lstrip("#"))))]
+        return [Paragraph(first, last, block.text, heading=1 + max(1, _level(block)))]
     if "\n" not in block.text:
         return [Paragraph(first, last, block.text, whole=block.kind in ("row", "code"))]
     parts = prose.paragraphs(block.text)
