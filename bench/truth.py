@@ -72,7 +72,7 @@ _SKIPPED = re.compile(r"(?:^|\n)\[… ([\d,]+) lines\]$")
 """The mark of the parts before the next title."""
 _COUNTED_LINES = re.compile(r"\[?(\d+) lines; ")
 _PATH = re.compile(r"^[^\s:(]+[:(]|^\w+ \(.*?\)")
-_TAG = re.compile(r"<[/!]?[A-Za-z-][^<>]*>")
+_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9-]*(?:[\s/][^<>]*)?>|<![^<>]*>")
 _SIGNS = re.compile(r"[\W_]+")
 _RETURN = "&#xD;"
 """In XML a carriage return that is shown as it is written."""
@@ -225,7 +225,7 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         return
     output = _bare(_PART.sub("", condensed.text))  # A line may go on in the next part.
     by_path = condensed.kind in GROUPED
-    if condensed.kind == "html":
+    if condensed.kind in ("html", "page"):
         lines = [unescape(_TAG.sub(" ", line)) for line in lines]  # What a browser shows of a line.
     whole = Counter(map(_bare, condensed.text.split("\n")))
     times = Counter(map(_bare, lines))
