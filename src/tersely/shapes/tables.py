@@ -339,8 +339,10 @@ def _is_header_of(lines: list[str], at: int) -> bool:
 def _keep_columns(table: Table, lines: list[str]) -> None:
     """Keep the blanks of the source if a cell before the last is empty: only they show in which column a value is."""
     width = len(table.header)
-    if any(len(row) == width and not all(row[: _last_filled(row)]) for row in table.rows) or _have_empty_cells(
-        table, lines
+    if (
+        any(len(row) == width and not all(row[: _last_filled(row)]) for row in table.rows)
+        if width
+        else _have_empty_cells(table, lines)
     ):
         table.header_text = lines[table.header_line - 1].rstrip() if table.header_text else ""
         table.texts = [lines[at - 1].rstrip() for at in table.lines]

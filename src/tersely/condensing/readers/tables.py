@@ -347,8 +347,8 @@ def _width(table: Table) -> int:
 
 
 def _is_wide(table: Table) -> bool:
-    """Whether few rows would fit, so that only the columns that matter are shown."""
-    sample = table.texts[:200]
+    """Whether few rows would fit, so that only the columns that matter are shown. Blanks between cells cost little."""
+    sample = [" ".join(text.split()) for text in table.texts[:200]]
     return sum(map(len, sample)) > WIDEST_ROW * len(sample) and _width(table) >= 6
 
 
