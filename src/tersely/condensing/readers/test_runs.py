@@ -515,7 +515,11 @@ def _counts(roles: list[Role]) -> list[Unit]:
     if not counts:
         return []
     runs = runs_of((at + 1, at + 1) for at, role in enumerate(roles) if role in COUNTED)
-    said = [f"{counts[role]:,} lines {what}" for role, what in COUNTED.items() if counts[role]]
+    said = [
+        f"{counts[role]:,} {'line' if counts[role] == 1 else 'lines'} {what}"
+        for role, what in COUNTED.items()
+        if counts[role]
+    ]
     text = f"[{', '.join(said)}]"
     return [Unit(text, 1, 0, WEIGHTS["test_run"].roles["pinned"] + 5.0, count=0, folded=runs)]
 
