@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.truth import Text, findings_in
-from tersely.condensing.structural import MOST_VALUES, SMALLEST_LONG, condense_structurally
+from tersely.condensing.structural import LARGEST_TREE, SMALLEST_LONG, condense_structurally
 
 LINES = 900
 ODD = LINES // 2 + 7
@@ -173,12 +173,24 @@ def test_many_titles_do_not_split_the_sections() -> None:
 
 def test_a_tree_of_very_many_values_is_read_in_sections() -> None:
     record = '{"a":1,"b":2,"c":"%s"}'
-    size = MOST_VALUES // 2
+    size = LARGEST_TREE // 2
     whole = "[" + ",".join(record % ("bad" if at == size // 2 else "ok") for at in range(size)) + "]"
     assert len(whole) > SMALLEST_LONG
     condensed = condense_structurally(whole, 200, FOCUS)
     assert f"[{size} records; c: ok ×{size - 1}, bad ×1]" in condensed.text
     assert "[from part " in condensed.text
+
+
+def test_a_reason_that_one_record_has_is_shown_with_it() -> None:
+    pods: list[dict[str, object]] = [
+        {"name": f"pod-{at}", "phase": "Running", "restarts": at % 4, "ms": at * 37 % 991} for at in range(LINES)
+    ]
+    pods[ODD] |= {"phase": "CrashLoopBackOff", "restarts": 412, "reason": "OOMKilled: it exceeded its memory limit"}
+    whole = json.dumps({"items": pods}, indent=1)
+    condensed = condense_structurally(whole, 400, "Is any pod crashing, and why?", section=len(whole) // 5)
+    assert "[from part " in condensed.text
+    assert f"pod-{ODD}" in condensed.text
+    assert "OOMKilled: it exceeded its memory limit" in condensed.text
 
 
 def test_a_section_that_cannot_be_added_up_has_a_title() -> None:

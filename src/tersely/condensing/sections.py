@@ -11,6 +11,7 @@ in the head.
 
 import gc
 from array import array
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,6 +45,9 @@ SMALLEST_SHARE = 80
 
 FEWEST_DOCUMENTS = 20
 """In a section that is made of whole documents."""
+
+FEW_SHARE = 0.1
+"""A count that represents fewer values than this share of the most is about few records."""
 
 _NEXT_DOCUMENT = "\n---\n"
 
@@ -226,11 +230,21 @@ def _section(
 
 
 def _leave_to_head(reading: Reading, totals: Totals) -> None:
-    """Leave out what a section counts, because the head counts it in all sections, and what these counts represent."""
+    """Leave out what a section counts, because the head counts it in all sections, and what most of its records share.
+
+    A value of few records stays: the head has room for some fields only, and may not count this one.
+    """
     counts = set(map(id, totals.said))
+    shared = Counter(id(unit.represented_by) for unit in reading.units if unit.represented_by is not None)
+    usual = FEW_SHARE * max(shared.values(), default=0)
     for unit in reading.units:
-        if id(unit) in counts or id(unit.represented_by) in counts:
+        if id(unit) in counts:
             unit.score = -1.0
+        elif id(unit.represented_by) in counts:
+            if shared[id(unit.represented_by)] > usual:
+                unit.score = -1.0
+            else:
+                unit.represented_by = None
 
 
 def _only(reading: Reading, kept: set[int]) -> Reading:

@@ -44,8 +44,11 @@ COUNTED_FIRST = 16_384
 SMALLEST_LONG = 1_000_000
 """In characters. A shorter text is always read as a whole."""
 
+LARGEST_TREE = 300_000
+"""In values. A larger tree is read in sections: each value takes up to a kilobyte while it is read. …"""
+
 MOST_VALUES = 100_000
-"""Values of a tree that are read in one piece; each takes up to a kilobyte while it is read."""
+"""… Values in one section."""
 
 
 def condense_structurally(
@@ -226,7 +229,7 @@ def _section_size(text: str, kind: str) -> int:
     size = SECTION if len(text) > LARGEST_WHOLE else 0
     if reader_of(kind).nested:
         values = max(sum(map(text.count, ",[{")) if kind == "json" else 0, text.count("\n"), text.count("<"))
-        if values > MOST_VALUES:
+        if values > LARGEST_TREE:
             # Of equal size, so that no section is much smaller than the others.
             sections = max(-(-values // MOST_VALUES), -(-len(text) // SECTION))
             size = len(text) // sections + 1
