@@ -64,7 +64,7 @@ def test_the_path_of_the_socket_is_one_that_systems_take_wherever_temporary_file
 
 def test_a_helper_answers_as_the_hook_does_and_ends_when_it_is_idle(tmp_path: Path, short_folder: str) -> None:
     env = {**os.environ, "TERSELY_DATA_DIR": str(tmp_path / "data"), "TMPDIR": short_folder}
-    words = ["claude-code", "--warm"]
+    words = ["claude-code", "--warm", "--seconds", "60"]
     recorded = [json.dumps(one).encode() for one in claude_code_events(str(tmp_path))[:3]]
     assert ask_helper(words, recorded[0], env) is None, "there is none yet"
 
@@ -73,7 +73,10 @@ def test_a_helper_answers_as_the_hook_does_and_ends_when_it_is_idle(tmp_path: Pa
         done = subprocess.run(command, input=given, capture_output=True, env=env, check=True)
         return json.loads(done.stdout)["hookSpecificOutput"]["updatedToolOutput"] if done.stdout else None
 
-    code = "import os; from tersely.coding.helper import serve_hooks; raise SystemExit(serve_hooks(os.environ, idle=3))"
+    # Longer than one answer takes on a busy machine: while it is made, the helper counts as idle.
+    code = (
+        "import os; from tersely.coding.helper import serve_hooks; raise SystemExit(serve_hooks(os.environ, idle=15))"
+    )
     with subprocess.Popen([sys.executable, "-c", code], env=env) as helper:
         while not Path(socket_path(env)).exists():
             assert helper.poll() is None
