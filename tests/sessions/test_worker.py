@@ -450,7 +450,7 @@ async def test_a_session_whose_end_is_stored_without_an_answer_leaves_the_queue_
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="the CPU time of a child process is known on Linux only")
-async def test_a_child_process_that_hangs_is_killed_and_that_is_proof_only_if_it_computes(tmp_path: Path) -> None:
+async def test_a_child_process_that_hangs_is_killed_and_the_second_time_is_proof_if_it_computes(tmp_path: Path) -> None:
     """Two at once: one computes for ever, the other one is stopped, as by a debugger or a busy machine."""
     opened = opening(f"sqlite+aiosqlite:///{tmp_path}/tersely.db")
     at_once = 0
@@ -476,6 +476,7 @@ async def test_a_child_process_that_hangs_is_killed_and_that_is_proof_only_if_it
                     await claims.record_crash(db, session_id, name)
     async with opened(conclude, timeouts=timeouts, start_child=start_child) as app:
         assert "it hung for 1.5 s" in (await app.until(guilty, "failed")).reason
+        assert tried.count(guilty) >= 2, "on a busy machine, a sound session may also compute for a moment"
         with anyio.fail_after(60):
             while tried.count(innocent) < 2:
                 await anyio.sleep(0.05)

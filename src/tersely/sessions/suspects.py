@@ -5,8 +5,9 @@ runs one suspect at a time, so its end says something about that one:
 
 * It **dies** while its parent lives: the session ends as failed, with that proof.
 * It **hangs**, i.e. sends no heartbeat while its parent's are stored: it is killed. If it
-  was computing meanwhile, that is proof too; one that was stopped or got no CPU proves
-  nothing, and the session is tried again until its time limit.
+  was computing meanwhile, that counts as a crash, and the second one is proof: on a busy
+  machine a sound session, too, may compute for so long once. One that was stopped or got
+  no CPU proves nothing, and the session is tried again until its time limit.
 * Its **parent dies**: nothing is proven, and `sessions.worker` tries it again.
 
 Several children run at once, so that one long suspect does not delay the others. They
@@ -44,7 +45,7 @@ HANGS_AFTER = 0.75
 """Leases without a heartbeat after which a child process is killed: before other workers count it as dead."""
 
 COMPUTING = 0.25
-"""The share of that time which a child process must have spent computing, so that the hang is proof."""
+"""The share of that time which a child process must have spent computing, so that the hang counts."""
 
 _CHILD = re.compile(r"-child\d+(?=$|" + re.escape(liveness.LOCKED) + ")")
 _WATCHES = 10
@@ -204,11 +205,12 @@ class SuspectProcesses:
     async def _record_crash(self, session_id: str, child: _Child, code: int) -> None:
         async with self.database.transaction() as db:
             crashes = await claims.record_crash(db, session_id, child.name)
-        if crashes is None or crashes <= SUSPECTED_AFTER:
-            return  # It ended, or made progress since the previous crash.
+        if crashes is None or crashes <= SUSPECTED_AFTER + bool(child.hung):
+            return  # It ended, made progress since the previous crash, or hung for the first time.
         how = child.hung or ("it crashed too, with " + (f"signal {-code}" if code < 0 else f"exit code {code}"))
+        before = f"{crashes - 1} {'crashes or hangs' if child.hung else 'crashes'} of its workers"
         reason = (
-            f"It was set aside: after {crashes - 1} crashes of its workers without progress it ran alone in a process, "
+            f"It was set aside: after {before} without progress it ran alone in a process, "
             f"and {how}. It can be run again."
         )
         logger.error("session_convicted", extra={"session_id": session_id, "executor": child.name, "code": code})
