@@ -11,6 +11,7 @@ from tersely.condensing.pack import pack
 from tersely.condensing.readers import line_records
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading
+from tersely.shapes.line_records import opening_of
 
 
 def _reading(text: str, focus: str, budget: int) -> Reading:
@@ -239,7 +240,7 @@ def test_lines_inside_of_blocks_open_none() -> None:
         f"    inet6 fe80::b0e:{at}/64\n       valid forever\n"
         for at in range(1, 40)
     )
-    assert line_records.opening_of(links.split("\n")) is None
+    assert opening_of(links.split("\n")) is None
     assert "9: wire9: <UP> mtu 1500 state DOWN" in condense_structurally(links, 200, "Which interface is down?").text
 
 
@@ -247,7 +248,7 @@ def test_an_opening_of_some_blocks_is_no_opening() -> None:
     """One name recurs in the margin, but most names there are others."""
     names = ("Oven", "Dough", "Crust", "Yeast", "Salt", "Flour", "Crumb", "Sieve")
     text = "".join(f"{names[at % 8]}Service{at}\n  returns the loaf\n  keeps the time\n" for at in range(60))
-    assert line_records.opening_of(text.split("\n")) is None
+    assert opening_of(text.split("\n")) is None
 
 
 def test_a_line_that_few_blocks_have_is_shown_before_those_of_all() -> None:
@@ -275,3 +276,12 @@ def test_openings_that_are_equal_are_shown_once_with_their_number() -> None:
     lines = text.split("\n")
     bare = [at for at, line in enumerate(lines) if line.endswith("unsafe.")]
     assert all(lines[at + 1].startswith("   ") for at in bare), "an opening alone says nothing that is not counted"
+
+
+def test_lines_at_the_end_that_begin_unlike_all_others_close_the_text() -> None:
+    lines = []
+    for number in range(60):
+        lines += [f"Collecting loaf{number}>=1.{number}", f"  Downloading loaf{number}-1.{number}.whl ({number} kB)"]
+    names = " ".join(f"loaf{number}-1.{number}" for number in range(60))
+    lines += [f"Installing collected packages: {names.replace('-', ' ')}", f"Successfully installed {names}"]
+    assert "Successfully installed loaf0-1.0" in condense_structurally("\n".join(lines), 500).text

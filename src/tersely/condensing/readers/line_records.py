@@ -1,21 +1,17 @@
 """Records of several lines: commits, findings of linters, threads, failures, anything whose blocks open alike.
 
-The opening line of a block is learned from the text: a line whose beginning (a word, a hash, a rule code, a quoted
-name) recurs, mostly after a blank line, after a rule, or after deeper lines. A block is scored as a whole; its
-opening and the lines that locate it (author, path and line) identify it and are shown with every other line of it.
+How blocks open is learned from the text (`shapes.line_records`). A block is scored as a whole; its opening and the
+lines that locate it (author, path and line) identify it and are shown with every other line of it.
 
-Knows no tool by name. Declines texts whose blocks are not found in nearly all of their lines; source code, Markdown
+Declines texts whose blocks are not found in nearly all of their lines; source code, Markdown
 and lists of `key: value` have readers of their own.
 """
 
 import math
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs
@@ -33,18 +29,20 @@ from tersely.condensing.records import (
 )
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, Reading, Unit
 from tersely.condensing.weights import WEIGHTS
+from tersely.shapes.line_records import (
+    FEWEST,
+    HASH,
+    NUMBER,
+    QUOTED,
+    Opening,
+    names_a_commit,
+    opened_blocks,
+    opening_of,
+    without_graph,
+    word_of,
+)
 from tersely.text.digits import of_each_form
 
-SAMPLED = 1_200
-"""Lines from which the opening is learned."""
-FEWEST = 4
-"""Fewer blocks prove nothing."""
-MOST_HEADS = 4
-"""So many other names of lines above deeper ones open blocks of their own; fewer are parts of each block."""
-LONGEST_BLOCK = 100
-"""In lines, at the median. Longer blocks are chapters."""
-LARGEST_PREFACE = 0.3
-"""Largest share of the lines above the first opening."""
 MOST_FIELDS = 30
 """Lines of a block among which fields are looked for."""
 LONGEST_LINE = 600
@@ -84,80 +82,22 @@ INDEX = 1.5
 INDEX_SHARE = 0.35
 """Largest share of the budget for such an index."""
 
-_HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
 _LISTED = re.compile(r"-[rwxsStT-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d+)\s")
-_HEX_LETTER = re.compile(r"[a-f]")
-_ONE_LINE = re.compile(rf"[*|/\\ ]*{_HASH.pattern} \S")
-_GRAPH_COMMIT = re.compile(rf"[|/\\ ]*\* +(?:commit )?{_HASH.pattern}")
-_GRAPH = re.compile(r"(?:[|/\\*_](?: (?=[|/\\*_ ]))?)*[|/\\*_] ?")
-_IDENTIFIED = re.compile(rf"(?:\w+ )?{_HASH.pattern}|\[?[A-Z]{{1,8}}-?\d{{2,6}}\]?:?\s")
 _MAY_BE_HASH = re.compile(r"[0-9a-f][0-9a-f]{31}")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
-_CODE = re.compile(r"\[?[A-Z]{1,8}-?\d{2,6}\]?:?(?:\s|$)")
-_IS_CODE = "‹code›"
-_QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
-_PATH = re.compile(r"(?:\.{0,2}/|[A-Za-z]:\\)?(?:[\w.@+-]+[/\\])+[\w.@+-]*|[\w@+-]+\.[a-z]{1,5}(?=[\s:]|\(\d|$)")
-_NAME = re.compile(f"(?P<hash>{_HASH.pattern})|(?P<quoted>{_QUOTED.pattern})|(?P<path>{_PATH.pattern})")
 _LOCATION = re.compile(r"(?:^|[\s(\"'])[\w./\\@+-]+\.\w{1,10}[\"']?[:(,](?: line )?\d+|<[^<>\s]+@[^<>\s]+>")
-_NUMBER = re.compile(r"\d+")
 _VALUE = re.compile(r"\b(?=\w*\d)\w+(?:[.:/-]\w+)*")
 _WORDS = re.compile(r"\w")
 _TEXT = re.compile(r"[^\W\d_]{2,}")
-_LETTER = re.compile(r"[^\W\d_]|>>")
-_RULE = re.compile(r"\s*([^\w\s])(?:\s?\1){2,}\s*$")
-_TIME = re.compile(
-    r"[\[(]?(?:\d{4}[-/.]\d\d[-/.]\d\d|\d{1,2}:\d\d(?::\d\d)?\b|[A-Z][a-z]{2} +\d{1,2},? (?:\d\d:|\d{4} )"
-    r"|\d{1,2}/[A-Z][a-z]{2}/\d{4}|[IWEF]\d{4} |\d{10}\b)"
-)
-_NO_OPENING = re.compile(
-    r"(?:[#*+|<•–]|-(?!\S)|\d+[.):]|//|/\*|[@}{)\]\[(]|(?:def|class|func|function|fn|pub|static|const|type|void|int|let"
-    r"|var|export|import|async|public|private|protected|if|for|while|return|struct|enum|impl|use|package|from|interface"
-    r"|namespace|module|resource|select|insert|create|begin|end|the|a|an|to|this|in|it|we|you|i)\b(?!:))",
-    re.I,
-)
-"""Beginnings of headings, items, statements and sentences."""
-_KEY = re.compile(r"\s*(?:- )?[A-Za-z\"'][\w .\"'-]{0,40}?\s*[:=](?:\s|$)")
 _LABEL = re.compile(r"([A-Za-z][\w.()/-]*(?: [\w.()/-]+){0,3}):\s+(\S)")
-_HEADING = re.compile(r"#{1,6} \S")
-_ENDS_OF_STATEMENTS = frozenset("{};,(")
 _AMOUNT = re.compile(r"(?<![\w.-])(\d+(?:[.,]\d+)*)\s+([a-z]+(?: [a-z]+)?)")
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z][\w .-]{0,30}?)(?::\s+|=)(\S[^\t]*?)(?=\s{2,}|\s+[\w.-]+=|$)")
 _PAIR = re.compile(r"\s*(\S.{0,40}?)\s*(?:[.:=~>|-]{2,}|[:=]\s|\s{2,}|\t)\s*(\S.*)")
-_COLUMNS = re.compile(r"\s*\S+(?: \S+)*(?: {2,}\S+(?: \S+)*){4}")
 _SIGNS = " \t:=.-~>|*"
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DATE = re.compile(r"(?:[A-Z][a-z]{2},? )?(?:([A-Z][a-z]{2}) (\d{1,2})|(\d{1,2}) ([A-Z][a-z]{2}))[ ,]")
 _YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 _CLOCK = re.compile(r"\b\d\d:\d\d:\d\d\b")
-
-
-@dataclass(frozen=True)
-class Opening:
-    """The recurring beginning of the first lines of blocks."""
-
-    indent: int
-    key: str
-    words: int
-
-    @cached_property
-    def first_word(self) -> str:
-        """The word with which a line that opens begins; empty if it is a name or a value."""
-        word = self.key.partition(" ")[0]
-        return word if word.isalpha() else ""
-
-    def opens(self, line: str) -> bool:
-        return (
-            len(line) > self.indent
-            and (not self.indent or line[: self.indent].isspace())
-            and not line[self.indent].isspace()
-            and (not self.first_word or line.startswith(self.first_word, self.indent))
-            and self._begins(line[self.indent : self.indent + 200])
-        )
-
-    def _begins(self, content: str) -> bool:
-        if self.key == _IS_CODE:
-            return _CODE.match(content) is not None
-        return _keys(content)[self.words - 1] == self.key
 
 
 @dataclass(slots=True)
@@ -183,191 +123,20 @@ def detect(lines: Sequence[str]) -> bool:
     return opening_of(without_graph(lines)) is not None
 
 
-def detect_commits(lines: Sequence[str]) -> bool:
-    """Whether each of these lines is a commit by itself, as in a history with one line per commit."""
-    opened = [found for line in lines[:20] if (found := _ONE_LINE.match(line))]
-    # Times in seconds are digits only; hashes hardly ever are.
-    if len(opened) < FEWEST or sum(1 for found in opened if _HEX_LETTER.search(found[0])) < 0.8 * len(opened):
-        return False
-    said = [line for line in lines if _WORDS.search(line)]
-    return sum(1 for line in said if _ONE_LINE.match(line)) >= 0.9 * len(said)
-
-
-def names_a_commit(line: str) -> bool:
-    """Whether a line begins with a hash or the code of a rule, possibly after one word."""
-    return _IDENTIFIED.match(line) is not None
-
-
-def without_graph(lines: Sequence[str]) -> Sequence[str]:
-    """Remove the lines and stars that draw the branches of a history; return other texts as they are."""
-    sample = [line for line in lines[:200] if line]
-    commits = sum(1 for line in sample if _GRAPH_COMMIT.match(line))
-    if commits < 3 or sum(1 for line in sample if line[0] in "*|/\\") < 0.9 * len(sample):
-        return lines
-    # The branches of a line that is not a commit are followed by as many blanks as its text is indented, and one.
-    return [_GRAPH.sub("", line) for line in lines]
-
-
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
     lines = without_graph(text.split("\n"))
     opening = opening_of(lines)
     return read_opened(lines, opening, focus, budget) if opening is not None else None
 
 
-def _beginnings(
-    texts: Sequence[str], indents: Sequence[int]
-) -> tuple[dict[tuple[int, str, int], list[int]], dict[int, str]]:
-    """Where each beginning of one or two words is, by indent; and the first word of each line that may open a block."""
-    found: dict[tuple[int, str, int], list[int]] = {}
-    firsts: dict[int, str] = {}
-    for order, (line, indent) in enumerate(zip(texts, indents, strict=True)):
-        content = line[indent : indent + 200]
-        if indent > 8 or _NO_OPENING.match(content) or _TIME.match(content):
-            continue
-        one, two = _keys(content)
-        firsts[order] = one
-        found.setdefault((indent, one, 1), []).append(order)
-        if two != one:
-            found.setdefault((indent, two, 2), []).append(order)
-    return found, firsts
-
-
-def opening_of(lines: Sequence[str]) -> Opening | None:
-    """Learn the opening of the blocks, or return None if no beginning opens nearly all of the text."""
-    sample = lines[:SAMPLED]
-    filled = [at for at, line in enumerate(sample) if line and not line.isspace()]
-    if len(filled) < 3 * FEWEST or (
-        len(filled) > 0.98 * len(sample) and not any(sample[at][0] in " \t" for at in filled)
-    ):
-        return None
-    texts = [sample[at] for at in filled]
-    if len([1 for line in texts if line[:400].rstrip()[-1:] in _ENDS_OF_STATEMENTS]) > 0.35 * len(texts):
-        return None
-    if len([1 for line in texts if line.count("  ") > 3 and _COLUMNS.match(line[:300])]) > 0.5 * len(texts):
-        return None  # A table
-    indents = [len(line) - len(line.lstrip()) for line in texts]
-    found, firsts = _beginnings(texts, indents)
-    if not any(len(places) >= FEWEST for places in found.values()):
-        return None
-    marked = len([1 for line in texts if _HEADING.match(line) or "](" in line[:400]]) >= max(3, 0.03 * len(texts))
-    fields = len([1 for line in texts if _KEY.match(line[:80])]) / len(texts)
-    keyed = fields > 0.6
-    starts = sorted(
-        indents[order]
-        for order, at in enumerate(filled)
-        if not order or filled[order - 1] < at - 1 or _RULE.match(sample[at - 1][:200])
-    )
-    heads = {
-        order: firsts.get(order) or _keys(texts[order][own : own + 200])[0]
-        for order, (own, below) in enumerate(pairwise(indents))
-        if below > own and texts[order][own].isalpha()
-    }
-    best: tuple[float, Opening] | None = None
-    for (indent, key, words), places in found.items():
-        if len(places) < FEWEST or not _LETTER.search(key) or (keyed and _KEY.match(sample[filled[places[0]]][:80])):
-            continue
-        first = sample[filled[places[0]]].rstrip()
-        if indent and fields > 0.4 and (first.endswith(":") or _KEY.match(first[:80])):
-            continue  # A key of a tree, as in YAML.
-        if words == 2 and len(places) < 0.8 * len(found.get((indent, key.split(" ")[0], 1), ())):
-            continue
-        if key.isalpha() and sum(sample[filled[order]].rstrip()[-1:] in ".!?" for order in places) > 0.5 * len(places):
-            continue  # Sentences that begin alike.
-        if marked and not _IDENTIFIED.match(sample[filled[places[0]]].lstrip()):
-            continue  # Markdown, unless it is inside of records such as commits.
-        if _are_inside(indents, heads, places):
-            continue
-        worth = _worth(sample, filled, places, Opening(indent, key, words), bisect_right(starts, indent))
-        if worth > 0 and (best is None or worth > best[0] * 1.05):
-            best = worth, Opening(indent, key, words)
-    return best[1] if best else None
-
-
-def _are_inside(indents: list[int], heads: dict[int, str], places: list[int]) -> bool:
-    """Whether lines that begin alike are parts of blocks, or the openings of some blocks only.
-
-    They are parts if a line that is indented less stands between them nearly always. They open some blocks only if they
-    are the heads of deeper lines, and as many heads at their indentation have other names, several of them.
-    """
-    indent = indents[places[0]]
-    if indent:
-        under = sum(1 for one, next_ in pairwise(places) if min(indents[one:next_]) < indent)
-        if under >= 0.8 * (len(places) - 1):
-            return True
-    own = [order for order in places if order in heads]
-    if len(own) < 0.8 * len(places):
-        return False
-    others = Counter(word for order, word in heads.items() if indents[order] == indent)
-    others.subtract(heads[order] for order in own)
-    others = +others
-    return others.total() >= len(own) and len(others) >= MOST_HEADS
-
-
-def _worth(sample: Sequence[str], filled: list[int], places: list[int], opening: Opening, starts: int) -> float:
-    """Rate a beginning as the opening of blocks; 0 if it opens none.
-
-    `starts` is the number of lines that follow a blank line or rule and are indented no deeper.
-    """
-    many, indent = len(places), opening.indent
-    sizes = sorted(after - before for before, after in pairwise(places))
-    usual = sizes[len(sizes) // 2]
-    single = bisect_right(sizes, 1)
-    if not 2 <= usual <= LONGEST_BLOCK or single > 0.3 * many or places[0] > LARGEST_PREFACE * len(filled) + 12:
-        return 0.0
-    if sizes[-1] > 40 * usual + 200:
-        return 0.0
-    apart = below = 0
-    seconds: Counter[str] = Counter()
-    for order in places:
-        at = filled[order]
-        before = sample[filled[order - 1]] if order else ""
-        if not order or filled[order - 1] < at - 1 or _RULE.match(before[:200]):
-            apart += 1
-        elif before[: indent + 1].isspace():
-            below += 1
-        if order + 1 < len(filled):
-            second = sample[filled[order + 1]]
-            deeper = len(second) - len(second.lstrip())
-            seconds[f"{deeper} {_keys(second[deeper : deeper + 200])[0] if deeper <= indent else ''}"] += 1
-    alike = max(seconds.values(), default=0) / max(1, seconds.total())
-    proof = max(apart, below) / many
-    if alike < 0.3 or (
-        proof < 0.8 and not (alike >= 0.8 and (proof >= 0.5 or (opening.key in ("‹hash›", _IS_CODE) and not indent)))
-    ):
-        return 0.0
-    # A beginning that most of the separated blocks share opens them, even if a smaller pattern recurs more often.
-    leads = 10.0 if apart >= 0.8 * many and apart >= 0.5 * starts else 1.0
-    return leads * many * (0.5 + 0.5 * proof) * (0.5 + 0.5 * alike) / (1 + 0.5 * indent)
-
-
-def _keys(content: str) -> tuple[str, str]:
-    """Return the first word of a line and the first two, with names and values replaced by what they are."""
-    if _CODE.match(content):
-        return _IS_CODE, _IS_CODE
-    first, rest = _word(content)
-    if not rest:
-        return first, first
-    second, _ = _word(rest)
-    return first, f"{first} {second}"
-
-
-def _word(content: str) -> tuple[str, str]:
-    word, _, rest = content.partition(" ")
-    if word.isalpha():
-        return word[:40], rest.lstrip()
-    if found := _NAME.match(content):
-        return f"‹{found.lastgroup}›", content[found.end() :].lstrip()
-    return _NUMBER.sub("#", word[:40]), rest.lstrip()
-
-
 def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: int) -> Reading | None:
     """Read blocks whose opening is known."""
     filled = [at for at, line in enumerate(lines) if line and _WORDS.search(line[:400])]
     texts = [_shown(lines[at]) for at in filled]
-    preface, records = _records(lines, filled, opening)
-    if len(records) < 2:
+    preface, blocks, loose = opened_blocks(lines, filled, opening)
+    if len(blocks) < 2:
         return None
-    loose = _loosen(lines, filled, records, opening)
+    records = [Record(block) for block in blocks]
     _find_fields(lines, filled, records)
     named = _find_names(records, texts)
     found = scan(texts, focus)
@@ -424,68 +193,6 @@ def _shown(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
 
 
-def _records(lines: Sequence[str], filled: list[int], opening: Opening) -> tuple[list[int], list[Record]]:
-    """Divide the lines into those above the first block, and blocks."""
-    preface: list[int] = []
-    records: list[Record] = []
-    opens = [opening.opens(lines[at]) for at in filled]
-    second = _second_word(lines, filled, opens)
-    for index in range(len(filled)):
-        if opens[index] or (second and _opens_too(lines, filled, index, opening, second)):
-            records.append(Record([index]))
-        elif records:
-            records[-1].lines.append(index)
-        else:
-            preface.append(index)
-    return preface, records
-
-
-def _second_word(lines: Sequence[str], filled: list[int], opens: list[bool]) -> str:
-    """Return the sign with which the second line of nearly all blocks begins, e.g. `-->`; empty if there is none."""
-    words = Counter(
-        _word(lines[at].lstrip()[:200])[0]
-        for index, at in enumerate(filled)
-        if index and opens[index - 1] and not opens[index]
-    )
-    if not words:
-        return ""
-    word, times = words.most_common(1)[0]
-    return word if times >= 0.8 * sum(opens) and not word.isalpha() else ""
-
-
-def _opens_too(lines: Sequence[str], filled: list[int], index: int, opening: Opening, second: str) -> bool:
-    """Whether a line opens a block of another sort (an error among warnings): apart, and followed as the others are."""
-    if index + 1 >= len(filled) or not _is_apart(lines, filled, index, opening):
-        return False
-    return _word(lines[filled[index + 1]].lstrip()[:200])[0] == second
-
-
-def _loosen(lines: Sequence[str], filled: list[int], records: list[Record], opening: Opening) -> list[int]:
-    """Take from the blocks the lines below them: from a line after a blank one that hardly any block contains."""
-    places: list[int] = []
-    for record in records:
-        place = next(
-            (at for at, index in enumerate(record.lines) if at and _is_apart(lines, filled, index, opening)), 0
-        )
-        places.append(place)
-    apart = [at for at, place in enumerate(places[:-1]) if place]
-    if len(apart) > max(3, 0.03 * len(records)) or (apart and apart[0] < 0.6 * len(records)):
-        # Blocks consist of paragraphs; only what makes the last one far longer than usual is not part of it.
-        usual = sorted(len(record.lines) for record in records)[int(0.9 * len(records))]
-        places = [0] * (len(records) - 1) + [places[-1] if len(records[-1].lines) > 3 * usual else 0]
-    loose: list[int] = []
-    for record, place in zip(records, places, strict=True):
-        if place:
-            loose += record.lines[place:]
-            del record.lines[place:]
-    return loose
-
-
-def _is_apart(lines: Sequence[str], filled: list[int], index: int, opening: Opening) -> bool:
-    at = filled[index]
-    return filled[index - 1] < at - 1 and not lines[at][: opening.indent + 1].isspace()
-
-
 def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record]) -> None:
     """Find the lines near the top of blocks whose beginning recurs in nearly every block."""
     keys: list[list[tuple[int, str]]] = []
@@ -495,9 +202,9 @@ def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record])
         for index in record.lines[1 : 1 + MOST_FIELDS]:
             content = lines[filled[index]].lstrip()[:200]
             label = _LABEL.match(content)
-            word, rest = label.groups() if label else _word(content)
+            word, rest = label.groups() if label else word_of(content)
             if not label and not _TEXT.search(word):
-                second, rest = _word(rest)  # A number says which row it is, the word after it what of.
+                second, rest = word_of(rest)  # A number says which row it is, the word after it what of.
                 word += " " + second
             if rest:
                 own.append((index, word))
@@ -603,9 +310,9 @@ def _divide(openings: list[str]) -> bool:
 
 
 def _without_values(line: str) -> str:
-    line = _QUOTED.sub("…", line[:200])
-    if _NUMBER.search(line):  # Each hash and value has a digit.
-        line = _VALUE.sub("…", _HASH.sub("…", line))
+    line = QUOTED.sub("…", line[:200])
+    if NUMBER.search(line):  # Each hash and value has a digit.
+        line = _VALUE.sub("…", HASH.sub("…", line))
     return line.strip()
 
 
@@ -701,7 +408,7 @@ class _RowScores:
             common.update(texts[record.lines[0]] for record in records)
         self.shared = {text: times for text, times in common.items() if times >= 0.9 * len(records)}
         # `commit 4f8c…` names a block and says nothing about it: it is shown with other lines only.
-        plain = sum(1 for record in records if len(_TEXT.findall(_HASH.sub("", texts[record.lines[0]]))) < 2)
+        plain = sum(1 for record in records if len(_TEXT.findall(HASH.sub("", texts[record.lines[0]]))) < 2)
         self.names_only = named or plain > 0.8 * len(records)
         self.leaders: set[int] = set()
         for record in records:
@@ -831,7 +538,7 @@ def _units(
             score = max(score, IDENTITY * best)
         if texts[index] in rows.shared:
             score = -1.0  # A unit of its own states it for all blocks.
-        family = None if index in rows.leaders or score >= best else _NUMBER.sub("#", texts[index][:160])
+        family = None if index in rows.leaders or score >= best else NUMBER.sub("#", texts[index][:160])
         yield Unit(texts[index], line, line, score, parent=owner, family=family)
 
 

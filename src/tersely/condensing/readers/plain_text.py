@@ -4,8 +4,8 @@ import re
 
 from tersely.condensing.detect import FIELDS, Reader, Sample, Signs
 from tersely.condensing.readers.generic import read
-from tersely.condensing.readers.line_records import detect_commits
 from tersely.condensing.readers.tables import columns_of
+from tersely.shapes.line_records import are_commits
 
 _LOCATED = re.compile(r"\s*(?:\.{0,2}/)?[\w.@+/-]+\.\w{1,8}[(:]\d+[,:]\d+[):]")
 """A finding of a compiler or linter: a file with line and column, `a.ts(3,7)` or `a.c:3:7`."""
@@ -30,7 +30,7 @@ def _is_located(sample: Sample) -> bool:
 READER = Reader(
     "text",
     Signs(
-        (0.9, lambda sample: detect_commits(sample.lines)),
+        (0.9, lambda sample: are_commits(sample.lines)),
         (0.7, _is_labelled),
         (0.65, _is_timed_but_named),
         (0.58, _is_located),
