@@ -169,3 +169,9 @@ def test_the_winner_is_the_most_confident_reader() -> None:
     for text in texts:
         confidence = {reader.kind: reader.detect(Sample(text)) for reader in readers().values()}
         assert kind_of(text) == max(confidence, key=confidence.__getitem__), confidence
+
+
+def test_a_text_in_which_no_tag_ends_is_no_xml() -> None:
+    lines = [f"<frozen importlib._bootstrap>:{row}: size={row} B, count=3" for row in range(1, 60)]
+    assert kind_of("\n".join(lines)) != "xml"
+    assert kind_of("<oven><tray>1</tray><tray>2</tray></oven>") == "xml"

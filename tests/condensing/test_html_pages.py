@@ -216,3 +216,32 @@ def test_a_table_with_notes_between_its_rows_is_still_a_table(question: str, sho
     page = f"<html><body><table>\n<tr><th>Host</th><th>State</th><th>Load</th></tr>\n{rows}</table></body></html>"
     text = condense_structurally(page, 300, question).text
     assert [each for each in shown if each not in text] == []
+
+
+def test_a_cell_that_reaches_into_rows_below_keeps_the_others_in_their_columns() -> None:
+    page = (
+        "<table><tr><th>Rack</th><th>Host</th><th>State</th><th>Load</th></tr>"
+        "<tr><td rowspan=2>r1</td><td>a</td><td>up</td><td>1</td></tr><tr><td>b<td>down<td>2</tr>"
+        "<tr><td>r2</td><td colspan='2'>empty</td><td rowspan=\"2\">3</td></tr><tr><td>r3</td><td>c</td><td>up</td></tr>"
+        "</table>"
+    )
+    assert [block.text for block in blocks_of(page)[1]] == [
+        "| Rack | Host | State | Load |",
+        "| r1 | a | up | 1 |",
+        "| r1 | b | down | 2 |",
+        "| r2 | empty |  | 3 |",
+        "| r3 | c | up | 3 |",
+    ]
+
+
+def test_rows_of_one_source_line_stay_in_order_and_what_is_missing_between_them_is_marked() -> None:
+    rows = [
+        f"<tr><td rowspan=2>rack-{rack}</td><td>web-{rack}a</td><td>up</td></tr>"
+        f"<tr><td>web-{rack}b</td><td>{'down' if rack == 37 else 'up'}</td></tr>"
+        for rack in range(40)
+    ]
+    page = "<html><body><table><tr><th>Rack</th><th>Host</th><th>State</th></tr>" + "\n".join(rows) + "</table></html>"
+    lines = condense_structurally(page, 300, "which host is down").text.split("\n")
+    assert "[80 rows; State: up ×79, down ×1]" in lines
+    at = lines.index("| rack-37 | web-37b | down |")
+    assert lines[at - 1].startswith(("…", "[…")) and "| Rack | Host | State |" in lines[1]

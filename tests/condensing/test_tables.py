@@ -7,7 +7,7 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.pack import pack
 from tersely.condensing.readers.tables import read, read_csv
 from tersely.condensing.structural import condense_structurally
-from tersely.shapes.tables import table_parts
+from tersely.shapes.tables import form_of, table_parts
 from tests.fakes.tracing import count_steps
 
 
@@ -434,3 +434,48 @@ def test_two_titles_above_a_table_are_no_header() -> None:
     assert "NAME READY STATUS RESTARTS AGE [" in shown
     assert "[300 rows; STATUS: Running ×294, Pending ×6]" in shown
     assert all(title in shown.split("\n") for title in titles)
+
+
+def test_commas_in_brackets_inside_one_column_separate_no_cells() -> None:
+    rows = [
+        f"LISTEN 0      {128 + number % 2:<6} 127.0.0.1:{8000 + number}      0.0.0.0:*    "
+        f'users:(("worker",pid={4000 + number},fd={number % 7}))'
+        for number in range(60)
+    ]
+    text = "State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process\n" + "\n".join(rows) + "\n"
+    for listing in (text, "\n".join(rows)):
+        assert form_of(listing.split("\n")) == "table"
+    condensed = condense_structurally(text, 500, "which process listens on port 8017").text
+    assert "[60 rows; State: LISTEN ×60]" in condensed
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ["auth      mail        true", "redis     mail        true"],
+        ["auth      ClusterIP   <none>   80/TCP,443/TCP", "redis     ClusterIP   <none>   80/TCP,443/TCP"] * 2,
+    ],
+)
+def test_the_first_of_a_few_rows_is_no_header_because_its_words_recur(rows: list[str]) -> None:
+    assert form_of([*rows, rows[0]]) == "table"
+    assert not any(part.table.header for part in table_parts("\n".join(rows), fewest=1) if part.table)
+
+
+@pytest.mark.parametrize("sign", [",", ";;", "\t"])
+def test_comments_above_and_below_separated_rows_are_neither_header_nor_rows(sign: str) -> None:
+    rows = [
+        sign.join((f"web-{number}", "eu", "down" if number == 7 else "up", str(number * 13))) for number in range(80)
+    ]
+    header = sign.join(("host", "region", "state", "latency"))
+    comments = ["# exported by billing, 2.1", "# period: 2025", "#"]
+    text = "\n".join([*comments, header, *rows, "# end of export"]) + "\n"
+    condensed = condense_structurally(text, 400, "which host is down")
+    assert "[80 rows; state: up ×79, down ×1]" in condensed.text
+    assert f"\n{header} [" in condensed.text
+    assert "# period: 2025" in condensed.text and "# end of export" in condensed.text
+
+
+def test_a_comment_that_names_the_columns_is_the_header() -> None:
+    rows = [f"chr{number % 22}\t{number * 100}\trs{number}\tPASS" for number in range(80)]
+    text = "\n".join(["##fileformat=VCFv4.2", "#CHROM\tPOS\tID\tFILTER", *rows]) + "\n"
+    assert "[80 rows; FILTER: PASS ×80]" in condense_structurally(text, 400, "which are filtered").text

@@ -28,6 +28,7 @@ MOST_MISSING = 0.3
 _EMPTY = frozenset(("", "-", "null", "None", "<none>", "N/A", "n/a"))
 _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
 _NO_DIGITS = re.compile(r"\D+")
+_HEXADECIMAL = re.compile(r"[0-9a-f]{6,16}")
 
 
 _NAMELIKE = {
@@ -109,6 +110,8 @@ def _numbers_of(values: Sequence[str]) -> list[float | None] | None:
     filled = [value for value in sample if value and value not in _EMPTY]
     if not filled:
         return None
+    if _are_hexadecimal(filled):
+        return [int(value, 16) if _HEXADECIMAL.fullmatch(value) else None for value in values]
     numeric = sum(1 for value in filled if number_of(value) is not None)
     if numeric >= 0.7 * len(filled):
         return [number_of(value) for value in values]
@@ -116,6 +119,17 @@ def _numbers_of(values: Sequence[str]) -> list[float | None] | None:
     if dated >= 0.8 * len(filled):
         return [_date_number(value) for value in values]
     return None
+
+
+def _are_hexadecimal(values: Sequence[str]) -> bool:
+    """Whether values are hexadecimal numbers of one length, most of them filled up with zeros, not hashes."""
+    return (
+        values[0][0] in "0123456789abcdef"
+        and len(set(map(len, values))) == 1
+        and all(map(_HEXADECIMAL.fullmatch, values))
+        and not all(map(str.isdecimal, values))
+        and 2 * sum(value[0] == "0" for value in values) >= len(values)
+    )
 
 
 def _ends(values: Sequence[str]) -> Sequence[str]:
@@ -348,10 +362,14 @@ def _raise_extremes(
     direction: int,
 ) -> None:
     """Raise the rows with the highest or lowest numbers; `asked` is None if the question names no numeric column."""
-    if direction and len(set(numbers)) > 2:
+    different = len(set(numbers))
+    if direction and different > (1 if asked else 2):
         # The answer must rank above everything that merely has the right words.
         bonus = 1.5 if asked is None else 4.0 * asked
-        for rank, position in enumerate(extremes(numbers, direction, 6 if asked else 2)):
+        highest = extremes(numbers, direction, 6 if asked else 2)
+        if different == 2:
+            highest = [position for position in highest if numbers[position] == numbers[highest[0]]]
+        for rank, position in enumerate(highest):
             scores[column.rows[position]] += bonus / (1 + 0.12 * rank)
             if asked is not None and asked > 0.3:
                 leaders.add(column.rows[position])
@@ -405,7 +423,10 @@ def _raise_other_states(scores: list[float], column: Column, focus: Focus, match
 LABELLED_SHARE = 0.6
 """Share of the lines that must have a label for its values to describe all lines."""
 
-_ASSIGNED = re.compile(r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+)")
+_ASSIGNED = re.compile(
+    r"([A-Za-z_][\w.\-/]*)=(\"[^\"]*\"|'[^']*'|[^\s,;|\])}]+(?:(?<=\d) (?:[kKMGT]i?B|B|[mnuµ]?s)(?![\w=]))?)"
+)
+"""A value may have a unit behind a blank: `size=4 KiB`."""
 _NAMED = re.compile(r"([A-Za-z_][\w.\-/]*(?: [\w.\-/]+){0,3}?)\s*(?:::?|[-=~]>|=|~|\.\.+)\s+([^,;|\])}>]+)")
 _QUOTED_LABEL = re.compile(r"[\"']([A-Za-z_][\w .\-/]{0,60})[\"']\s*(?::|=>?)\s*(\"[^\"]*\"|'[^']*'|[^\s,;|\])}>]+)")
 _OPTION = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)[ =](?!-)(\"[^\"]*\"|'[^']*'|\S+)")
@@ -418,6 +439,7 @@ _LED = re.compile(r"\s*([A-Za-z_][\w.\-/]*)[ \t]+(\S+(?: \S+){0,3})\s*[;,]?$")
 _STATED = re.compile(r"([\w-]+(?: [\w-]+){0,2}?) (?:is|was|are|equals) ([^\s,;]+(?: [^\s,;]+)??)(?=[,;.]?(?:\s|$))")
 
 
+_BEFORE_NAME = re.compile(r"(\d(?<![\w.:/-]\d)\d*(?:[.,]\d+)*%?) ([A-Za-z]{3,})")
 _SEVERAL = 3
 _MEASURED = (
     (
@@ -459,6 +481,8 @@ def columns_of_lines(texts: Sequence[str], focus: Focus | None = None) -> list[C
             for column in _labelled([texts[row] for row in several], _ASSIGNED)
         ]
     columns += _below_headers(texts)
+    if focus is not None and (focus.superlative or focus.comparisons):
+        columns += _before_names(texts, focus)
     if focus is not None and not any(meant_direction(focus.text, column.label) for column in columns):
         columns += _amounts(texts, focus)
     return columns
@@ -497,6 +521,19 @@ def _below_headers(texts: Sequence[str]) -> list[Column]:
         Column(headers[above][at], rows, found)
         for (above, at), (rows, found) in columns.items()
         if len(rows) >= _SEVERAL
+    ]
+
+
+def _before_names(texts: Sequence[str], focus: Focus) -> list[Column]:
+    """Return the amounts before the words of the question: `60% confidence`, `3 failures`."""
+    found: dict[str, dict[int, str]] = {}
+    for row, text in enumerate(texts):
+        for amount, name in _BEFORE_NAME.findall(text[:400]):
+            found.setdefault(name, {}).setdefault(row, amount)
+    return [
+        Column(name, list(values), list(values.values()))
+        for name, values in found.items()
+        if len(values) >= max(5, LABELLED_SHARE * len(texts)) and focus.names(name) >= 1.0
     ]
 
 

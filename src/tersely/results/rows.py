@@ -169,7 +169,7 @@ def _from_table(text: str) -> Rows | None:
         table = separated(text, fewest=1)
         if table is not None and (form or _is_even(table)):
             name = _SEPARATED.get(table.sign) or f"separated by {table.sign.strip()}"
-            return _cells(name, table.header, table.rows)
+            return _cells(name, table.header, table.rows, len(table.comments))
     return _from_aligned(text)
 
 

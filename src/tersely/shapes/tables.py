@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Literal
 
 from tersely.shapes.values import number_of, shape_of
@@ -17,11 +18,15 @@ _RULE = re.compile(r"[\s|+=:\-\u2500-\u257f]+")
 _BLANKS = re.compile(r"\s{2,}|\t")
 _STATEMENT = re.compile(r"\s*[A-Za-z][\w ]*: \S")
 """A line such as `Ordered by: internal time`, which is no header."""
+_BRACKETS = re.compile(r"\([^()]*\)")
+_BETWEEN_CELLS = re.compile(r"\S {2,}\S")
 _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b")
 """A date or time, which rows have and headers do not."""
 
 _FORM = re.compile(r"9\W|\W9|[:=]\s*\S")
 """In the shape of a value: a digit beside a sign, or what follows a name."""
+
+_COMMENT = re.compile(r"\s*(?:#|//|%|--(?!-))")
 
 RECURS = 0.2
 """Share of the rows with the same word in a column that no header repeats; a header is repeated once a page."""
@@ -46,6 +51,8 @@ class Table:
     """What separates the cells of a row that is shown in part."""
     repeats: list[int] = field(default_factory=list)
     """Lines that repeat the header, as on every page."""
+    comments: list[tuple[int, str]] = field(default_factory=list)
+    """Lines above the header and below the last row that are no rows, with their numbers."""
 
     def add(self, cells: list[str], text: str, line: int) -> None:
         self.rows.append(cells)
@@ -65,11 +72,14 @@ class TablePart:
 def separated(text: str, fewest: int = 2) -> Table | None:
     """Parse rows with a separator between their cells; None if there are fewer than `fewest` besides the header."""
     sample = [line for line in text[:60_000].split("\n") if line.strip()][:60]
-    if len(sample) <= fewest:
+    comments = _leading_comments(sample)
+    if len(sample) - comments <= fewest:
         return None
-    sign = _separator_of(sample)
+    sign = _separator_of(sample[comments:])
     if sign is None:
         return None
+    comments -= _ends_with_header(sample[:comments], sample[comments:], sign)
+    sample = sample[comments:]
     header: list[str] = []
     table = Table([], sign=sign)
     same = dict[str, str]().setdefault  # Rows repeat their values; one copy of each serves all.
@@ -81,6 +91,7 @@ def separated(text: str, fewest: int = 2) -> Table | None:
         )
     else:
         entries = _quoted_rows(text, sign)
+    table.comments = [(number, line.rstrip()) for number, _, line in islice(entries, comments)]
     for number, cells, line in entries:
         if not header and not table.rows and not table.header_text and _is_header(cells, sample, sign):
             header = [cell.strip() for cell in cells]
@@ -89,8 +100,23 @@ def separated(text: str, fewest: int = 2) -> Table | None:
         table.add([same(cell, cell) for cell in map(str.strip, cells)], line.rstrip(), number)
         if "\n" in line:
             table.ends[number] = number + line.count("\n")
+    while table.rows and len(table.rows[-1]) == 1 and _COMMENT.match(table.texts[-1]):
+        table.rows.pop()
+        table.comments.append((table.lines.pop(), table.texts.pop()))
     _take_repeats(table)
     return table if len(table.rows) >= fewest else None
+
+
+def _leading_comments(lines: list[str]) -> int:
+    """Return how many lines at the beginning are comments; 0 if all are."""
+    return next((at for at, line in enumerate(lines) if not _COMMENT.match(line)), 0)
+
+
+def _ends_with_header(comments: list[str], rows: list[str], sign: str) -> bool:
+    """Whether the last comment names the columns, as `#CHROM` does, and the first line below it does not."""
+    if not comments or comments[-1].count(sign) != rows[0].count(sign):
+        return False
+    return not _is_header(rows[0].split(sign), rows, sign)
 
 
 def _separator_of(sample: list[str]) -> str | None:
@@ -102,11 +128,25 @@ def _separator_of(sample: list[str]) -> str | None:
     for sign in ("\t", ",", ";", "|", *list(unusual_signs)[:6]):
         counts = Counter(re.sub(r'"[^"]*"', "", line).strip(" \r").count(sign) for line in sample)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
-        if most and times >= 0.7 * len(sample):
+        if most and times >= 0.7 * len(sample) and not _is_inside_cells(sign, sample):
             score = times / len(sample) + 0.02 * min(most, 10) + 0.01 * len(sign)
             if best is None or score > best[0]:
                 best = (score, sign)
     return best[1] if best else None
+
+
+def _is_inside_cells(sign: str, rows: list[str]) -> bool:
+    """Whether a sign separates nothing but what is inside a cell.
+
+    In most rows it is in brackets only, as in `users:(("sshd",pid=801,fd=3))`, or all rows have several wide blanks
+    that are not beside it.
+    """
+    bracketed = [row for row in rows if sign in row and "(" in row and not row.lstrip().startswith("(")]
+    if sum(1 for row in bracketed if sign not in _BRACKETS.sub("", row)) > 0.5 * len(rows):
+        return True
+    return not sign.isspace() and all(
+        sum(1 for blank in _BETWEEN_CELLS.findall(row) if sign.strip() not in blank) > 1 for row in rows
+    )
 
 
 def _quoted_rows(text: str, sign: str) -> Iterator[tuple[int, list[str], str]]:
@@ -379,8 +419,8 @@ def _is_row_of(cells: list[str], rows: list[list[str]]) -> bool:
     others = [row for row in rows if row != cells]
     if len(others) < len(rows) and _is_above(cells, others):
         return False  # The header of every page.
-    often = max(3.0, RECURS * len(rows))
-    return any(
+    often = min(max(3.0, RECURS * len(rows)), len(rows))
+    return bool(rows) and any(
         any(sign.isalnum() for sign in cell) and sum(1 for row in rows if at < len(row) and row[at] == cell) >= often
         for at, cell in enumerate(cells)
     )
@@ -559,12 +599,14 @@ _ROWS_BELOW = 60
 def form_of(lines: list[str]) -> Literal["csv", "table"] | None:
     """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
     rows = [_MILLISECONDS.sub(".", line.strip("\t")) for line in lines if not _RULE.fullmatch(line)]
+    rows = rows[_leading_comments(rows) :]
     if len(rows) < 3:
         return None
     for sign in dict.fromkeys(_BETWEEN_WORDS.findall(rows[0])):
         counts = Counter(row.count(sign) for row in rows)
         most, times = max(counts.items(), key=lambda pair: (pair[1], pair[0]))
-        if (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4):
+        is_even = (most >= 2 and times >= 0.9 * len(rows)) or (most == 1 and times == len(rows) >= 4)
+        if is_even and not _is_inside_cells(sign, rows):
             return "csv"
     for sign in (",", "\t", ";", "|"):
         if not any(sign in row for row in rows):
@@ -574,6 +616,8 @@ def form_of(lines: list[str]) -> Literal["csv", "table"] | None:
         if most >= (1 if sign == "\t" else 2) and times >= 0.8 * len(rows):
             if sign == "|":
                 return "table"
+            if _is_inside_cells(sign, rows):
+                continue
             # Prose has commas too, but not the same number in every line.
             if sign == "\t" or len(counts) <= 3 or times >= 0.9 * len(rows):
                 return "csv"

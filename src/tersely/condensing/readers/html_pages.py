@@ -55,9 +55,29 @@ _MOST_OF_IT = 0.6
 """An element with more than this share of the text is the page itself, whatever its name says."""
 
 
+_SPAN = re.compile(r"\b(row|col)span\s*=\s*[\"']?(\d{1,4})", re.I)
+_WIDEST_SPAN = 100
+_LONGEST_REPEATED = 80
+"""In characters; the place of a longer cell that reaches into the rows below is left empty there."""
+
+
 def blocks_of(text: str) -> tuple[str, list[Block]]:
     """Return the title of the document and its blocks in order."""
     return _Walk(text).run()
+
+
+@dataclass(slots=True)
+class _Grid:
+    """The columns of an open table, some of which have a cell from a row above."""
+
+    column: int = 0
+    above: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """By column, for how many rows more a cell applies, and its text."""
+    begun: int | None = None
+    """Where the words of the open cell begin."""
+    rows: int = 1
+    columns: int = 1
+    """Of the open cell, then of the last one: its empty places are written before the next."""
 
 
 @dataclass(slots=True)
@@ -81,7 +101,8 @@ class _Walk:
     ended: int = 0
     """The last line of text or of an element that is not read: between it and the next text are only tags."""
     apart: bool = True
-    cells: list[str] | None = None
+    grids: list[_Grid] = field(default_factory=lambda: [_Grid()])
+    """Open tables, the innermost last."""
     literal: bool = False
 
     def run(self) -> tuple[str, list[Block]]:
@@ -172,11 +193,16 @@ class _Walk:
         if name == "a":
             # A heading that links to itself is still a heading.
             self.link = not (self.kind == "heading" and _TO_ITSELF.search(rest))
+        if name in ("td", "th"):
+            self.begin_cell(rest)
+            return
         if name == "img" or name not in _BREAKS:
             return
-        if name in ("td", "th"):
-            return
+        if name == "tr":
+            self.end_row()
         self.flush(at)
+        if name == "table":
+            self.grids.append(_Grid())
         if name != "br":
             self.apart = True
         if name[0] == "h" and len(name) == 2 and name[1].isdigit():
@@ -199,11 +225,15 @@ class _Walk:
         if name == "a":
             self.link = False
         if name in ("td", "th"):
-            self.words.append(" | ")
+            self.end_cell()
             return
         if name not in _BREAKS:
             return
+        if name in ("tr", "table"):
+            self.end_row()
         self.flush(at)
+        if name == "table" and len(self.grids) > 1:
+            self.grids.pop()
         self.apart = True
         if name == "pre":
             self.literal = False
@@ -212,6 +242,45 @@ class _Walk:
                 if self.open[depth][0] == name:
                     self.closed(depth)
                     break
+
+    def begin_cell(self, rest: str) -> None:
+        grid = self.grids[-1]
+        if grid.begun is not None:
+            self.end_cell()  # Its end tag may be omitted.
+        self.words.extend(" | " for _ in range(grid.columns - 1))
+        self.repeat_above()
+        spans = {name.lower(): int(size) for name, size in _SPAN.findall(rest)} if rest else {}
+        grid.rows, grid.columns = spans.get("row", 1), min(_WIDEST_SPAN, max(1, spans.get("col", 1)))
+        grid.begun = len(self.words)
+
+    def end_cell(self) -> None:
+        grid = self.grids[-1]
+        begun, grid.begun = grid.begun, None
+        if grid.rows > 1 and begun is not None:
+            text = "".join(self.words[begun:]).strip()
+            text = text if len(text) <= _LONGEST_REPEATED else ""
+            for at in range(grid.columns):
+                grid.above[grid.column + at] = grid.rows - 1, "" if at else text
+        grid.column += grid.columns
+        self.words.append(" | ")
+
+    def end_row(self) -> None:
+        grid = self.grids[-1]
+        if grid.begun is not None:
+            self.end_cell()
+        if grid.column:
+            self.repeat_above()
+        grid.column, grid.columns = 0, 1
+
+    def repeat_above(self) -> None:
+        """Write the cells of rows above that apply here, too: without them, the next cell is in another column."""
+        grid = self.grids[-1]
+        while grid.column in grid.above:
+            rows, text = grid.above.pop(grid.column)
+            if rows > 1:
+                grid.above[grid.column] = rows - 1, text
+            self.words += (text, " | ")
+            grid.column += 1
 
     def flush(self, at: int) -> None:
         """Add the text since the last boundary as a block (or one per line inside `<pre>`)."""

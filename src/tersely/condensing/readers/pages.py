@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
@@ -722,7 +722,8 @@ def _as_table(parts: list[Paragraph], focus: Focus, budget: int) -> Reading | No
     cells = Counter(part.text.count(" | ") for part in rows)
     usual = cells.most_common(1)[0][0]
     beside = [part for part in rows if part.text.count(" | ") != usual]
-    if len(beside) >= 0.1 * len(rows) and usual and len(rows) - len(beside) >= _TABLE_ROWS:
+    by_line = len({part.first for part in rows}) == len(rows)
+    if by_line and len(beside) >= 0.1 * len(rows) and usual and len(rows) - len(beside) >= _TABLE_ROWS:
         rows = [part for part in rows if part.text.count(" | ") == usual]  # Notes between the rows are no rows.
     else:
         beside = []
@@ -746,7 +747,7 @@ def _with_notes(reading: Reading, notes: list[Paragraph], focus: Focus) -> Readi
         before = bisect_left(rows, note.first, key=lambda unit: unit.first) - 1
         if before >= 0:
             rows[before].score = max(rows[before].score, relevance)
-    return with_lines(reading, lines)
+    return replace(with_lines(reading, lines), proven=False)
 
 
 def _value_rows(parts: list[Paragraph], focus: Focus, budget: int) -> None:

@@ -65,6 +65,9 @@ _VARIABLE = re.compile(
 """A number or an identifier. Begins with the characters that it can begin with: others are passed quickly."""
 _VARIABLE_ASCII = re.compile(_VARIABLE.pattern, re.ASCII)
 _RATIO = re.compile(r"(\d+)/(\d+)$")
+_FEWEST_SEPARATED = 3
+_MOST_BESIDE = 2
+"""Lines that are no row of a table which proves itself: how many rows there are, or a title."""
 
 
 def _without_identifiers(text: str) -> str:
@@ -84,7 +87,14 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
     table = separated(text)
     if table is None:
         return read(text, focus, budget)
-    return reading_of([TablePart(table)], focus, budget)
+    above = [(line, text) for line, text in table.comments if line < table.lines[0]]
+    below = [(line, text) for line, text in reversed(table.comments) if line > table.lines[0]]
+    blocks = [_beside(above), TablePart(table), _beside(below)]
+    return reading_of([block for block in blocks if block.table or block.texts], focus, budget)
+
+
+def _beside(lines: list[tuple[int, str]]) -> TablePart:
+    return TablePart(None, [text for _, text in lines], [line for line, _ in lines])
 
 
 # ------------------------------------------------------------------ scoring rows
@@ -95,7 +105,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
     heads: list[str] = []
     all_totals: list[Totals] = []
     all_texts = [text for block in blocks for text in (block.table.texts if block.table else block.texts)]
-    found = scan(all_texts, focus)
+    found = scan(all_texts, focus, labels=[label for block in blocks if block.table for label in block.table.header])
     rows = Features(found).scores(WEIGHTS["table"], focus)
     beside = (
         Features(found, roles=_roles_beside(blocks)).scores(WEIGHTS["lines beside tables"], focus)
@@ -184,7 +194,26 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
             units[first:] = sorted(units[first:], key=lambda unit: unit.first)
         offset += size
     alone = len(all_totals) == 1
-    return Reading("table", units, "\n".join(heads), decay=0.5, totals=(lambda: all_totals[0]) if alone else None)
+    return Reading(
+        "table",
+        units,
+        "\n".join(heads),
+        decay=0.5,
+        totals=(lambda: all_totals[0]) if alone else None,
+        proven=alone and _is_proven(blocks),
+    )
+
+
+def _is_proven(blocks: list[TablePart]) -> bool:
+    """Whether signs separate the cells, each row has as many as the header, and hardly a line is no row."""
+    table = next(block.table for block in blocks if block.table)
+    width = len(table.header)
+    return (
+        table.sign.strip() != ""
+        and width >= _FEWEST_SEPARATED
+        and all(len(row) == width for row in table.rows)
+        and sum(len(block.texts) for block in blocks if block.table is None) <= _MOST_BESIDE
+    )
 
 
 class _Titles:
