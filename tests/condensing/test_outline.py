@@ -233,3 +233,18 @@ def test_items_of_yaml_are_shown_as_they_are_written() -> None:
         assert not [line for line in shown if line.strip() == "-"]  # The source has a value on each of these lines.
         for line in shown:
             assert " ".join(line.split()) in source or "…" in line or "[" in line
+
+
+def test_the_entry_that_was_asked_for_wins_even_if_it_has_entries_of_its_own() -> None:
+    def package(name: str, *inside: str) -> list[str]:
+        return [f"├─┬ {name}", *(f"│ ├── {one}" for one in inside[:-1]), f"│ └── {inside[-1]}"]
+
+    optional = [f"UNMET OPTIONAL DEPENDENCY watcher-{number}@2.6.0" for number in range(20)]
+    lines = ["shop@1.0.0"]
+    for number in range(60):
+        lines += package(f"lib{number}@1.{number}.0", f"util{number}@2.0.0", f"supports-color{number}@7.2.0")
+    lines += package("watcher@2.6.0", *optional)
+    lines += ["├─┬ terser@5.51.2", "│ ├─┬ source-map-support@0.5.21", "│ │ └── buffer-from@1.1.2", "│ └── acorn@8.19.0"]
+    shown = condense_structurally("\n".join(lines), 300, "who depends on source-map-support?").text
+    assert "source-map-support@0.5.21" in shown
+    assert "acorn@8.19.0" in shown

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from bench.truth import Text, findings_in
+from tersely.condensing.sections import sections_of
 from tersely.condensing.structural import LARGEST_TREE, SMALLEST_LONG, condense_structurally
 
 LINES = 900
@@ -214,3 +215,21 @@ def test_sections_with_other_levels_have_heads_of_their_own() -> None:
     assert condensed.text.startswith("900 lines; 2026-11-16T10:00:00Z – 2026-11-16T10:14:59Z; INFO 450 WARN 450")
     assert "[from part 1 of 4: lines 1–" in condensed.text
     assert not list(findings_in(Text("sections", whole, "", len(whole) // 4), 400))
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_no_part_of_a_long_tree_begins_within_a_record(indent: int | None) -> None:
+    """A short list of the first record is no list to cut, and what follows a list is a document of its own."""
+    records = [
+        {"tags": [{"k": key, "v": at} for key in ("a", "b", "c")], "name": f"n{at}", "values": list(range(at % 90))}
+        for at in range(80)
+    ]
+    after_text = {"log": "word " * 4_000, "records": records}
+    two_lists = {"first": {"records": records}, "second": records, "end": "of the document"}
+    for tree in (after_text, two_lists):
+        text = json.dumps(tree, indent=indent)
+        sections = list(sections_of(text, len(text) // 3, "json"))
+        assert "".join(section.text for section in sections) == text
+        assert not any(section.text.lstrip().startswith((",", "]", "}")) for section in sections)
+        assert all(section.records for section in sections[:-1])
+    assert json.loads(sections[-1].opening + sections[-1].text)["end"] == "of the document"

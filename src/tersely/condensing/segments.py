@@ -14,20 +14,22 @@ from tersely.condensing.merge import merge, moved, put_title
 from tersely.condensing.readers import logs, wrapped
 from tersely.condensing.units import Reading
 from tersely.shapes import json_tree
-from tersely.text.long_lines import each_line
 
 MOST_PARTS = 60
 FEW_PARTS = 4
 _SECTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (("text", ("text", "prose")), ("config", ("config",)))
 
 _TITLE = re.compile(
-    r"(?:(?:(?!-{1,3}>)[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
+    r"\n(?=[$%>#=~/.a-zA-Z-])((?:(?:(?!-{1,3}>)[\w.@:~/-]*[$%>]|[\w.-]+@[\w.:~/-]+#|#{2,4}) (?=[a-z])[^\n]{2,300}"
     r"|(?:stdout|stderr|output|stdin|command|result|exit code|return code)\b[^\n:]{0,20}:[^\n{\[]{0,80}"
     r"|(?:kubectl|docker|helm|git|systemctl|journalctl|aws|gcloud|az|oc|curl|terraform) (?!is |has |was "
     r")[a-z][^\n]{2,300}"
-    r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)[ \t]*$",
+    r"|={3,} ?[^=\n]{1,120} ?={3,}|-{3,} [^-\n]{1,120} -{3,}|#{3,} [^#\n]{1,120} #{3,}|==> [^\n]{1,200} <==)"
+    r"[ \t]*+)(?![^\n])",
 )
-_TITLE_BEGINS = frozenset("$%>#=-~/.abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+"""A line end and the line after it, which is a title."""
+
+_LONGEST_TITLE = 320
 _JSON_INSIDE = re.compile(r"\{\s*[\"']|\[\s*[{\[\"]")
 
 
@@ -106,16 +108,14 @@ def is_split_at_titles(text: str) -> bool:
 def _titled(text: str) -> list[tuple[str, str]]:
     """Return pairs of a title line (possibly empty) and the text below it."""
     titles: list[tuple[int, int]] = []
-    offset = headings = 0
-    for line in each_line(text):
-        if line and line[0] in _TITLE_BEGINS and len(line) < 320:
-            if _TITLE.match(line):
-                titles.append((offset, offset + len(line)))
-                if len(titles) > MOST_PARTS:
-                    return [("", text)]  # With so many "titles" they are the text itself.
-            elif line[0] == "#":
-                headings += line.startswith(("## ", "### ", "#### "))
-        offset += len(line) + 1
+    lines = f"\n{text}"
+    for found in _TITLE.finditer(lines):
+        if len(found[1]) < _LONGEST_TITLE:
+            titles.append((found.start(), found.end() - 1))
+            if len(titles) > MOST_PARTS:
+                return [("", text)]  # With so many "titles" they are the text itself.
+    headings = sum(lines.count(f"\n{signs} ") for signs in ("##", "###", "####"))
+    headings -= sum(text.startswith(("## ", "### ", "#### "), start) for start, _ in titles)
     if headings >= 3:
         # Most of them do not name a command, so none of them does.
         titles = [(start, end) for start, end in titles if text[start] != "#"]

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 NEXT_BRACKET = re.compile(r"""[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+([\[\]{}])""", re.S)
 """Everything up to the next bracket that is not inside a string."""
 _COMMA = re.compile(r"\s*,(?:[ \t\r]*\n)?")
-_ONLY_ENDS = re.compile(r"[\s\]}]*")
+_BEFORE_NEXT = re.compile(r"[\s\]},]*")
+"""What is between the end of a list and the next field or value."""
+MOST_AFTER = 4
+"""How many times the text of a list what follows it may be; else another list is looked for."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,10 @@ class _Cutter:
                 return []
             self.cuts.pop(len(self.open), None)
             if self.depth == len(self.open):
-                return self._with_end(at) if self.parts else []
+                if len(self.text) - at <= MOST_AFTER * (at - self.parts[0].end):
+                    return self._with_end(at)
+                # A short list inside of a record, or before the longest one.
+                self.parts, self.start, self.depth = [], 0, 0
             self.open.pop()
             self.counts.pop()
             if self.open and (found[1] == "}" or self.open[-1] == "["):
@@ -88,10 +94,14 @@ class _Cutter:
 
     def _with_end(self, at: int) -> list[JsonPart]:
         """Return the parts with the last one, and with what follows the list."""
-        is_end = _ONLY_ENDS.fullmatch(self.text, at) is not None
-        end = len(self.text) if is_end else at
+        after = _BEFORE_NEXT.match(self.text, at)
+        end = after.end() if after is not None else at
         parts = [*self.parts, JsonPart(self.start, end, self.counts[-1], self._opening())]
-        return parts if is_end else [*parts, JsonPart(end, len(self.text), 0)]
+        if end == len(self.text):
+            return parts
+        closed = 1 + sum(1 for sign in self.text[at:end] if sign in "]}")
+        around = self.open[: max(0, len(self.open) - closed)]
+        return [*parts, JsonPart(end, len(self.text), 0, around[-1] if around else "")]
 
     def _with_broken_end(self) -> list[JsonPart]:
         """Return the parts of a list that breaks off; empty if more than a part of the text is no JSON."""

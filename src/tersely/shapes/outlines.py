@@ -24,6 +24,8 @@ _YAML_KEY = re.compile(
     r"(\"(?:[^\"\\]|\\.)*\"|'(?:[^']|'')*'|[^\s#\"'\[{&*!|>%@`-][^#]*?|-[^\s][^#]*?|[*&!?][^:]*?)\s*:(?:\s+(.*))?$"
 )
 _OUTLINE_KEY = re.compile(r"([^\s:=][^:=]{0,60}?)\s*(?::(?:\s+|$)|[-=]>\s*|=\s*(?!=))(.*)$")
+_LEADING_KEY = re.compile(r"\s*([A-Za-z][\w -]{0,40}):(?=\s)")
+_FEWEST_KEYS = 4
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
 _STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\"'()\[\]{}<>,;]{1,3}\s+(\S.*)$")
 _BRANCH = re.compile(r"^[\s│┃|]*(?:[├└┣┗|`+\\][─━-]{1,3}[┬]?\s?)(?=\S)|^[\s│┃|]+(?=\S)")
@@ -83,6 +85,15 @@ def _repair_cut_start(lines: list[str]) -> None:
         lines[at] = line[min(depth, _indent(line)) :]
 
 
+def _keys_end_aligned(lines: list[str]) -> bool:
+    """Whether keys are indented so that their colons are below each other, as `stat` and `systemctl status` do."""
+    keys = [found for line in lines[:200] if (found := _LEADING_KEY.match(line))]
+    if len(keys) < _FEWEST_KEYS or len({found.start(1) for found in keys}) < 2:
+        return False
+    _, times = Counter(found.end(1) for found in keys).most_common(1)[0]
+    return times >= 0.9 * len(keys)
+
+
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
@@ -91,7 +102,7 @@ class _Outline:
     """State of one pass over the lines."""
 
     def __init__(self, lines: list[str], yaml: bool) -> None:
-        self.lines = lines
+        self.lines = lines = [line.lstrip() for line in lines] if not yaml and _keys_end_aligned(lines) else lines
         self.yaml = yaml
         self.tree = Tree()
         self.headed = not yaml and sum(1 for line in lines[:2_000] if line[:1] == "#" and _HEADING.match(line)) >= 3
@@ -132,6 +143,8 @@ class _Outline:
                 self.after_blank = True
             elif not self._is_skipped(line, content, at):
                 at = self._line(content, len(line) - len(line.lstrip()), at)
+        if self.records and self.fresh and len(self.tree) > 2:
+            self.tree.drop_last()  # A separator after the last record opens none.
 
     def _is_skipped(self, line: str, content: str, number: int) -> bool:
         """Whether a line is only a separator or comment; a separator between YAML documents opens a new record."""

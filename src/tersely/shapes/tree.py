@@ -62,6 +62,12 @@ class Tree:
                     self.add(node, "", LEAF, piece, own)
         return node
 
+    def drop_last(self) -> None:
+        """Remove the last node, which has no children and no value."""
+        for column in (self.parent, self.key, self.value, self.kind, self.line):
+            column.pop()
+        self.joint.pop(len(self), None)
+
     def __len__(self) -> int:
         return len(self.parent)
 

@@ -31,9 +31,9 @@ def parse(text: str) -> Tree:
     position = 0
     for match in _TAG.finditer(text):
         node = open_nodes[-1]
-        between = text[position : match.start()].strip()
-        if between:
-            _add_text(tree, node, between, bisect_right(breaks, position) + 1)
+        between = text[position : match.start()]
+        if between and not between.isspace():
+            _add_text(tree, node, between, bisect_right(breaks, position - 1) + 1)
         position = match.end()
         if match.group("open") is not None:
             line = bisect_right(breaks, match.start()) + 1
@@ -53,15 +53,21 @@ def parse(text: str) -> Tree:
                     del open_nodes[-back:]
                     break
         elif (match.group("cdata") or "").strip():
-            _add_text(tree, node, match.group("cdata").strip(), bisect_right(breaks, match.start()) + 1)
-    rest = text[position:].strip()
-    if rest:
-        _add_text(tree, open_nodes[-1], rest, bisect_right(breaks, position) + 1)
+            _add_text(tree, node, match.group("cdata"), bisect_right(breaks, match.start()) + 1)
+    rest = text[position:]
+    if rest.strip():
+        _add_text(tree, open_nodes[-1], rest, bisect_right(breaks, position - 1) + 1)
     return _with_text_values(tree)
 
 
 def _add_text(tree: Tree, node: int, text: str, line: int) -> None:
-    tree.add_value(node, "", _plain(text), line)
+    """Add a text that begins, with its white space, on a line; its own lines are those of the source."""
+    inner = text.lstrip()
+    line += text.count("\n", 0, len(text) - len(inner))
+    value = _plain(inner.rstrip())
+    child = tree.add_value(node, "", value, line, below=line)
+    if tree.kind[child] == LEAF and "\n" in value:
+        tree.ends[child] = line + value.count("\n")
 
 
 def _with_text_values(tree: Tree) -> Tree:

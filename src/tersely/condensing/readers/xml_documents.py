@@ -9,11 +9,15 @@ from tersely.condensing.units import Reading
 from tersely.shapes.xml_tree import parse
 
 _FIRST_TAG = re.compile(r"<[A-Za-z_][\w:.-]*(?:\s[^<>]*)?/?>")
+_END = re.compile("</|/>")
+"""Something ends in every document; `<frozen importlib>:729` only looks like a tag."""
 
 
 def _is_xml(sample: Sample) -> bool:
     opening = sample.opening
-    return opening.startswith("<") and bool(opening.startswith("<?xml") or _FIRST_TAG.match(opening))
+    if not opening.startswith("<"):
+        return False
+    return opening.startswith("<?xml") or (_FIRST_TAG.match(opening) is not None and bool(_END.search(sample.text)))
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
