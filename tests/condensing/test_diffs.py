@@ -167,3 +167,13 @@ def test_a_commit_is_shown_with_its_subject() -> None:
     shown = condense_structurally("\n".join(commits), 600, "Which commits changed the parser?").text
     for commit in shown.split("\ncommit ")[1:]:
         assert "parser: rework step" in commit
+
+
+def test_a_file_whose_path_has_a_part_of_the_identifier_is_hardly_raised() -> None:
+    text = _file("src/app.py", ["-    def dispatch_request(self):", "+    def dispatch_request(self, ctx):"])
+    text += _file("CHANGES.md", ["+- Bread has a signature", "+- The oven may change"])
+    text += _file("tests/test_request.py", [f"+    assert tray_{row}" for row in range(60)])
+    text += "".join(_file(f"src/part{number}.py", [f"+ oven_{number}"]) for number in range(9))
+    units = _reading(text, "how did the signature of dispatch_request change?", 300).units
+    ordinary = max(unit.score for unit in units if "oven_" in unit.text)
+    assert max(unit.score for unit in units if "tray_" in unit.text) < 1.5 * ordinary

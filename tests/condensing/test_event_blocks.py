@@ -129,3 +129,18 @@ def test_events_are_counted_together_only_if_the_lines_shown_are_equal() -> None
     lines = condense_structurally(text, 200, "").text.split("\n")
     assert " Text: copied the first 0 of the nightly blocks to disk ×60" in lines
     assert not [line for line in lines if "Task: cache job ×60" in line]
+
+
+def test_of_a_long_line_the_part_that_the_question_is_about_is_shown() -> None:
+    blocks = []
+    for day in range(1, 25):
+        names = ", ".join(f"{chr(96 + day)}loaf{number}:amd64 (1.{number}, automatic)" for number in range(44 + day))
+        if day == 17:
+            names = names.replace("qloaf40:amd64 (1.40", "valgrind:amd64 (3.19")
+        blocks.append(
+            f"Start-Date: 2026-05-{day:02}  14:36:25\nCommandline: apt-get install -y {chr(96 + day)}loaf\nInstall: {names}\n"
+            f"End-Date: 2026-05-{day:02}  14:37:25\n"
+        )
+    shown = condense_structurally("\n".join(blocks), 500, "when was valgrind installed?").text
+    assert "valgrind:amd64 (3.19" in shown
+    assert "Start-Date: 2026-05-17" in shown

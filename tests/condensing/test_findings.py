@@ -127,3 +127,17 @@ def test_findings_without_a_place_are_counted_too() -> None:
     head = condense_structurally(tsc_output(), 500, "").text.split("\n")[:2]
     assert head[0] == "[lines: 201 error; in 201 files; without a place: 1 error]"
     assert "TS5083 ×1" in head[1]
+
+
+def test_letters_of_rules_are_severities_where_conventions_have_one_too() -> None:
+    lines = [
+        f"oven.py:{row}:0: C0116: Missing function or method docstring (missing-function-docstring)"
+        for row in range(1, 120)
+    ]
+    lines[70] = "oven.py:71:8: E1101: Instance of 'Oven' has no 'bake' member (no-member)"
+    lines[90] = "oven.py:91:4: W0707: Consider re-raising errors using 'except Hot as exc' (raise-missing-from)"
+    shown = condense_structurally("\n".join(lines), 300, "are there real errors, not just conventions?").text
+    assert "has no 'bake' member" in shown
+    assert "1 error" in shown
+    style = [f"oven.py:{row}:1: E501 line too long ({row} > 79 characters)" for row in range(80, 200)]
+    assert "error" not in condense_structurally("\n".join([*style, "oven.py:9:1: W605 invalid escape"]), 300, "").text

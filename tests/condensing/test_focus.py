@@ -258,3 +258,49 @@ def test_words_inside_an_address_are_no_wishes() -> None:
     address = Focus.parse("Show me https://example.org/issues/most/unusual/19114")
     assert (address.trouble, address.unusual, address.superlative) == (False, False, 0)
     assert Focus.parse("What are the issues in /srv/logs/web?").trouble
+
+
+def test_a_letter_is_looked_for_together_with_the_word_beside_it() -> None:
+    found = scan(
+        ["GNU C Library: Shared libraries", "JPEG library (package)", "C compiler"],
+        Focus.parse("is the C library up to date?"),
+    )
+    assert max(found.relevance) == found.relevance[0] > 2 * found.relevance[1]
+    assert "drive d" in {term.text for term in Focus.parse("how full is drive D?").terms}
+
+
+def test_the_plural_of_an_acronym_is_found_in_its_singular() -> None:
+    found = scan(["(CVE-2023-1) wrong order of calls", "fixes bugs"], Focus.parse("which CVEs are there?"))
+    assert found.relevance[0] > found.relevance[1]
+
+
+def test_an_adverb_is_found_as_its_adjective() -> None:
+    found = scan(["threads = 2 {ergonomic}", "threads = 2 {default}"], Focus.parse("what was set ergonomically?"))
+    assert found.relevance[0] > 0 == found.relevance[1]
+
+
+def test_terms_in_labels_hardly_say_which_text_is_meant() -> None:
+    texts = ["bread 1.2", "oven 3.4 (stable version)", *(f"tool{number} 1.{number}" for number in range(20))]
+    focus = Focus.parse("which version of bread?")
+    plain, labelled = scan(texts, focus), scan(texts, focus, labels=["Name", "Version"])
+    assert labelled.relevance[1] < 0.5 * plain.relevance[1]
+    assert labelled.relevance[0] > plain.relevance[0]
+
+
+def test_a_part_of_an_identifier_that_the_texts_contain_whole_is_weak_in_names() -> None:
+    focus = Focus.parse("how did the signature of dispatch_request change?")
+    texts = ["def dispatch_request(self)", "signature of the call", "what may change", "oven = 1"]
+    names = ["tests/test_request.py", "src/oven.py", "src/app.py"]
+    body = scan(texts, focus)
+    assert 0 < scan(names, focus, names_of=body).relevance[0] < 0.2 * scan(names, focus).relevance[0]
+
+
+def test_the_end_of_a_remark_in_parentheses_is_no_part_of_a_word() -> None:
+    terms = {term.text: term.weight for term in Focus.parse("which findings are certain (100%)?").terms}
+    assert terms["100%"] == 0.5
+    assert "handler[0]" in {term.text for term in Focus.parse("what is handler[0]?").terms}
+
+
+def test_an_amount_that_limits_is_hardly_looked_for() -> None:
+    terms = {term.text: term.weight for term in Focus.parse("which disks are more than 90% full?").terms}
+    assert terms["90"] < 0.2

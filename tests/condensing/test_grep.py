@@ -105,3 +105,17 @@ def test_a_match_below_its_path_is_shown_whole() -> None:
 
     assert not condensed.account.partial
     assert condensed.account.shown
+
+
+def test_superlatives_are_answered_by_the_amounts_of_the_matches() -> None:
+    lines = [f"src/oven{row}.py:{row}: unused variable 'tray{row}' ({50 + row % 40}% confidence)" for row in range(90)]
+    lines[50] = "src/oven50.py:50: unused variable 'tray50' (97% confidence)"
+    shown = condense_structurally("\n".join(lines), 300, "what is unused with the highest confidence?").text
+    assert "(97% confidence)" in shown
+
+
+def test_matches_of_the_file_that_the_question_names_are_not_lowered_for_being_alike() -> None:
+    lines = [f"lib/oven{row}.py:{row}: size={row} B, count=3, average={row} B" for row in range(1, 90)]
+    lines[60] = "lib/unittest/mock.py:45: size=8408 B, count=2, average=4204 B"
+    shown = condense_structurally("\n".join(lines), 300, "how much memory did unittest mock take").text
+    assert "45: size=8408 B" in shown

@@ -8,6 +8,8 @@ from tersely.condensing.focus import Focus
 from tersely.condensing.hedge import raise_best_lines, with_hedge
 from tersely.condensing.pack import pack
 from tersely.condensing.readers import generic
+from tersely.condensing.readers.tables import read_csv
+from tersely.condensing.segments import read_any
 from tersely.condensing.structural import condense_structurally
 from tersely.condensing.units import Reading, Unit
 from tersely.text.tokens import O200K
@@ -59,6 +61,20 @@ def test_no_line_is_shown_twice_nor_said_to_be_left_out() -> None:
 def test_a_kind_that_is_proven_is_not_asked_about() -> None:
     reading = mistaken("json")
     assert with_hedge(reading, TEXT, QUESTION, 400, O200K) is reading
+
+
+def _table(*lines: str) -> Reading:
+    reading = read_csv("\n".join(lines), Focus.parse(""), 500)
+    assert reading is not None and reading.kind == "table"
+    return reading
+
+
+def test_rows_of_equal_length_prove_a_table_with_separators() -> None:
+    rows = [f"{at},host-{at},{at % 7},ok" for at in range(40)]
+    assert _table("id,name,load,state", *rows).proven
+    assert not _table("id,name,load,state", *rows, "7,short").proven
+    aligned = [f"{at:<6}host-{at:<6}{at % 7:<6}ok" for at in range(40)]
+    assert not _table("ID    NAME       LOAD  STATE", *aligned).proven
 
 
 def test_readers_that_agree_are_left_alone() -> None:
@@ -141,3 +157,18 @@ def test_a_comment_of_yaml_that_the_question_asks_for_is_shown() -> None:
 
 def test_comments_of_yaml_with_common_words_only_are_left_out() -> None:
     assert "##" not in condense_structurally(SETTINGS, 300, "What is here?").text
+
+
+def test_a_changed_line_with_the_identifier_of_the_question_is_shown_in_a_diff() -> None:
+    def hunk(row: int, old: str, new: str) -> str:
+        return f"@@ -{row},3 +{row},3 @@ class Oven:\n     heat()\n-{old}\n+{new}\n     cool()\n"
+
+    body = "".join(
+        hunk(10 * row, f"    tray{row}=change( {row})", f"    tray{row} = change({row})") for row in range(60)
+    )
+    wanted = "def get_cookie_header(jar: CookieJar, request: PreparedRequest) -> str | None:"
+    text = f"--- cookies.py\n+++ cookies.py\n{body}{hunk(900, wanted, 'def get_cookie_header(')}"
+    reading = read_any(text, Focus.parse("how would black change get_cookie_header?"), 500)
+    raise_best_lines(reading, text, Focus.parse("how would black change get_cookie_header?"), 500)
+    assert [unit.score for unit in reading.units if unit.text == f"-{wanted}"] == [99.0]
+    assert all(unit.score < 99 for unit in reading.units if "tray" in unit.text)

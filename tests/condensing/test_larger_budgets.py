@@ -5,7 +5,13 @@ import re
 
 import pytest
 
+from tersely.condensing.focus import Focus
+from tersely.condensing.hedge import raise_best_lines
+from tersely.condensing.pack import _Packing
+from tersely.condensing.readers import generic
 from tersely.condensing.structural import condense_structurally
+from tersely.condensing.units import Reading, Unit
+from tersely.text.tokens import O200K
 from tests.condensing.test_record_answers import as_csv, as_yaml, findings, orders
 
 pytestmark = pytest.mark.slow
@@ -65,3 +71,26 @@ def test_a_larger_budget_shows_all_that_a_smaller_one_shows(name: str, question:
         now = {fact for fact in known if fact in shown} | set(_COUNT.findall(shown))
         assert before - now == set(), budget
         before = now
+
+
+def test_a_larger_budget_raises_the_same_lines_as_a_smaller_one() -> None:
+    """What it raised beyond those displaced what half of it shows."""
+    names = ["".join(chr(97 + at * step % 26) for step in (1, 3, 7, 11, 17)) for at in range(400)]
+    text = "\n".join(f"step {name} of the build: package {name[::-1]} is the proxy of {name}s" for name in names)
+    focus = Focus.parse("which package is the proxy")
+    raised: list[set[int]] = []
+    for budget in (500, 1000, 2000):
+        reading = generic.read(text, focus, budget)
+        before = [unit.score for unit in reading.units]
+        raise_best_lines(reading, text, focus, budget)
+        raised.append({unit.first for unit, score in zip(reading.units, before, strict=True) if unit.score > score})
+    assert raised[0] and raised[0] == raised[1] == raised[2]
+
+
+def test_what_a_smaller_budget_shows_is_removed_last() -> None:
+    units = [Unit(f"line {at}", at + 1, at + 1, score) for at, score in enumerate((0.1, 0.9, 0.2, 0.5))]
+    smaller = _Packing(Reading("text", units), 400, O200K, None, "")
+    smaller.kept = {0, 2}
+    larger = _Packing(Reading("text", units), 800, O200K, None, "", before=smaller)
+    larger.kept |= {1, 3}
+    assert larger._least_first() == [3, 1, 0, 2]

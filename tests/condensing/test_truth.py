@@ -354,3 +354,54 @@ def test_the_end_of_a_failed_command_is_not_repeated_for_a_separator() -> None:
         "the very last word"
         in condense_with_end("".join(f"{at}\n" for at in range(4_000)) + "the very last word\n", 300).text
     )
+
+
+@pytest.mark.parametrize("ending", ["---\n", "---\n# end\n", "...\n", ""])
+def test_a_separator_after_the_last_document_of_yaml_opens_no_record(ending: str) -> None:
+    documents = [f"kind: ConfigMap\nname: config-{number}\nlevel: info\n" for number in range(40)]
+    condensed = condense_structurally("---\n".join(documents) + ending, 200, "which have another level").text
+    assert "[40 records; level: info ×40]" in condensed
+    assert "41" not in condensed
+
+
+def test_an_item_opens_with_its_values_although_objects_precede_them() -> None:
+    findings = [
+        {
+            "Severity": {"Label": "CRITICAL" if at == 17 else "LOW"},
+            "Resources": [{"Type": "AwsS3Bucket", "Id": f"arn:aws:s3:::bucket-{at}"}],
+            "Title": f"Bucket {at} should block public access",
+        }
+        for at in range(40)
+    ]
+    condensed = condense_structurally(json.dumps({"Findings": findings}, indent=1), 500, "which are critical").text
+    assert "- Title: Bucket 17 should block public access\n  Severity: Label: CRITICAL" in condensed
+    assert not any(line.strip() == "-" for line in condensed.split("\n"))
+
+
+@pytest.mark.parametrize(
+    "form", ["<text>{}</text>", "<text>\n{}\n</text>", "<text><![CDATA[{}]]></text>", "{}<b>x</b>"]
+)
+def test_a_shown_line_of_a_text_in_xml_is_not_lost(form: str) -> None:
+    entries = [
+        f'<entry id="{at}">'
+        + form.format("\n".join(f"line {line} of entry {at} says {at * line}" for line in range(12)))
+        + "</entry>"
+        for at in range(30)
+    ]
+    text = "<feed>\n" + "\n".join(entries) + "\n</feed>\n"
+    condensed = condense_structurally(text, 300, "what does line 7 of entry 11 say")
+    lost = [at for first, last in condensed.account.lost for at in range(first, last + 1)]
+    assert not [line for at in lost if (line := text.split("\n")[at - 1]) in condensed.text and "says" in line]
+
+
+def test_keys_whose_colons_are_below_each_other_are_fields_of_one_record() -> None:
+    files = [
+        f"  File: /etc/file-{at}\n  Size: {at * 7 + 3}\nDevice: 254,0\n Owner: user-{at % 3}\nAccess: 0644"
+        for at in range(40)
+    ]
+    condensed = condense_structurally("\n".join(files), 200, "who owns /etc/file-31").text
+    assert "of 40]" in condensed or "[40 records" in condensed
+    assert "41" not in condensed
+    shown = [" ".join(line.split()) for line in condensed.split("\n")]
+    at = shown.index("File: /etc/file-31")
+    assert shown.index("Owner: user-1", at) <= at + 4

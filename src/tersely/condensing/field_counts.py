@@ -46,8 +46,8 @@ MOST_BESIDES = 3
 """Values counted beside a range: outliers, and words among the numbers. With more, no range describes the field."""
 LARGEST_VARIETY = 0.5
 """Distinct values as a share of all; a field with more is a name or a measure."""
-IF_ASKED = 1.5
-"""Score of the counts of a field that the question names, if it asks how many, for others, or for none."""
+IF_ASKED = 6.0
+"""Score of the counts of a field that the question names, if it asks how many, for others, or for none: the answer."""
 UNASKED = 0.9
 """Score of the counts of a field otherwise."""
 MOST_STATES = 12

@@ -120,7 +120,8 @@ _MEASURE = re.compile(
     r"(?:\b(?:last|past|previous)\s+)?(?<![\w.-])\d+(?:\.\d+)?\s?(?:%|(?:percent|m?s|sec|seconds?|min|minutes?|h|hours?|d|days?)\b)",
     re.I,
 )
-"""Amounts and durations. They are limits or time spans and rarely search terms: any line may contain a 5 or a 10."""
+"""Amounts and durations. As limits or time spans they are hardly search terms: any line may contain a 5 or a 10."""
+_LIMITED = re.compile(rf"{_COMPARISON.pattern}|\b(?:last|past|previous|within|every|for|in|least|most|than)\b", re.I)
 
 _NOT = re.compile(
     r"\b(?:not|isn't|aren't|wasn't|weren't|non|never|without|other than|except(?: for)?|apart from|different from"
@@ -146,9 +147,13 @@ _ANSWERS = re.compile(
 )
 """What the answers are, rather than what they are about: "which *commits* touched it", "*changes* to it"."""
 _ANSWERS_WEIGHT = 0.5
+_LETTER = re.compile(r"(\b[a-z]{3,}) ([B-HJ-Z])\b(?!')(?: ([a-z]{3,}\b))?")
+"""A letter is a name only together with the word beside it: "the *C library*", "*drive D*"."""
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
 _BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?[)\]}]*")
 """A number as a value of an argument, `range(100)`: it limits the call and names nothing in its result."""
+_ACRONYMS = re.compile(r"[A-Z]{2,}s")
+"""Several of what an acronym stands for: "which CVEs"."""
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Word boundaries inside `HighLatency` or `OOMKilled`."""
@@ -178,6 +183,8 @@ _STRIPPED = (
 @lru_cache(maxsize=65_536)
 def stem(word: str) -> str:
     """Strip the ending of a lower-case English word; at least three letters remain."""
+    if word.endswith("ically"):
+        return word[:-4]  # automatically → automatic
     for suffix in _STRIPPED:
         if (
             word.endswith(suffix)
@@ -369,8 +376,14 @@ def _parse(text: str) -> Focus:
     )
 
 
+def _word_of(match: re.Match[str]) -> str:
+    """Return a word without the signs of the sentence around it: a stop, or the end of a remark in parentheses."""
+    word = match.group().rstrip(".:/'")
+    return word if "(" in word else word.rstrip(").:/'")
+
+
 def _possible_names(question: str) -> frozenset[str]:
-    words = (match.group().rstrip(".:/'").lower() for match in _WORD.finditer(question))
+    words = (_word_of(match).lower() for match in _WORD.finditer(question))
     return frozenset(word for word in words if len(word) > 1 and not word.isdigit() and word not in STOP)
 
 
@@ -392,16 +405,19 @@ def _add_identifiers(terms: _TermList, text: str) -> list[str]:
     identifiers = 0
     words: list[str] = []
     measures = [match.span() for match in _MEASURE.finditer(text)]
+    limited = _LIMITED.search(text) is not None
     for match in _WORD.finditer(text):
-        word = match.group().rstrip(".:/'")
+        word = _word_of(match)
         if not word:
             continue
         if any(start <= match.start() < end for start, end in measures):
             if word.lower() not in STOP:
-                terms.add(word, "identifier", _ASKING_WEIGHT)
+                terms.add(word, "identifier", _ASKING_WEIGHT if limited else 0.5)
             continue
         plain = word.isalpha() and len(subwords(word)) == 1
-        if not plain and len(word) > 1:
+        if _ACRONYMS.fullmatch(word):
+            words.append(word[:-1])
+        elif not plain and len(word) > 1:
             _add_identifier(terms, word, identifiers)
             identifiers += 1
         elif word.isdigit():
@@ -430,6 +446,11 @@ def _add_words(terms: _TermList, words: list[str], text: str) -> None:
     functions = FUNCTION_WORDS.get(terms.language, frozenset())
     answers = {word.lower() for pair in _ANSWERS.findall(text) for word in pair if word}
     before = ""
+    for before_it, letter, after_it in _LETTER.findall(text):
+        beside = [word for word in (after_it, before_it) if word and word not in STOP and word not in ASKING]
+        if beside:
+            phrase = f"{letter} {beside[0]}" if beside[0] == after_it else f"{beside[0]} {letter}"
+            terms.add(phrase, "phrase", _WEIGHTS["word"])
     for word in words:
         lower = word.lower()
         if lower in unwanted and lower not in STOP:
@@ -457,7 +478,7 @@ def _add_words(terms: _TermList, words: list[str], text: str) -> None:
 def _add_arguments(terms: _TermList, values: str) -> None:
     """Add the values of a call's arguments as weak terms, whole or not at all."""
     for match in list(_WORD.finditer(values))[:20]:
-        word = match.group().rstrip(".:/'")
+        word = _word_of(match)
         if len(word) > 2 and not _BARE_NUMBER.fullmatch(word) and word.lower() not in STOP:
             terms.add(word, "identifier", _ARGUMENT_WEIGHT)
 
@@ -623,6 +644,8 @@ class Found:
     """Term index → inverse document frequency among these texts, scaled to 0..1."""
     weights: dict[int, float]
     """Term index → contribution of the term to `relevance`."""
+    scale: float = 0.5
+    """Strength of the terms that make a relevance of about 1."""
 
     def adds(self, source: int, at: int) -> float:
         """Return the share (0..1) of the terms in text `source` that text `at` lacks: the other half of an answer."""
@@ -647,8 +670,22 @@ _LONGEST_BLOCK = 500_000
 """In characters. While a block is searched, it takes about eight times its size: copies, one of four bytes each."""
 
 
-def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n", severe: bool = True) -> Found:
-    """Find the terms of the focus and the words of severity in all texts in one pass; with `severe` off, terms only."""
+def scan(
+    texts: Sequence[str],
+    focus: Focus,
+    *,
+    separator: str = "\n",
+    severe: bool = True,
+    labels: Sequence[str] = (),
+    names_of: Found | None = None,
+) -> Found:
+    """Find the terms of the focus and the words of severity in all texts in one pass; with `severe` off, terms only.
+
+    Args:
+        labels: Labels of fields. Their terms say what is asked of a text, and hardly which text is meant.
+        names_of: The texts that these ones name, e.g. the lines of files with these paths. A term that is weak there
+            stays weak, even if no other is found in a name.
+    """
     count = len(texts)
     severity = [0.0] * count
     hits: list[dict[int, int] | None] = [None] * count
@@ -669,7 +706,14 @@ def scan(texts: Sequence[str], focus: Focus, *, separator: str = "\n", severe: b
     for at in [at for at, level in enumerate(severity) if level]:
         if len(texts[at]) < _LONGEST_OUTCOME and _may_have_passed(texts[at]) and _PASSED.search(texts[at]):
             severity[at] = 0.0
-    return _rank(texts, focus, severity, hits)
+    return _rank(texts, focus, severity, hits, _terms_in(labels, focus), names_of)
+
+
+def _terms_in(labels: Sequence[str], focus: Focus) -> set[int]:
+    hits: list[dict[int, int] | None] = [None]
+    if labels and focus._automaton is not None:
+        _Block(["\n".join(labels)], 0, "\n").find_terms(focus._automaton, hits)
+    return set(hits[0] or ())
 
 
 class _Block:
@@ -843,7 +887,17 @@ def _names_something(joined: str, low: str, first: int, after: int) -> bool:
     )
 
 
-def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[dict[int, int] | None]) -> Found:
+_LABEL_SHARE = 0.3
+
+
+def _rank(
+    texts: Sequence[str],
+    focus: Focus,
+    severity: list[float],
+    hits: list[dict[int, int] | None],
+    labels: set[int],
+    names_of: Found | None,
+) -> Found:
     """Score by BM25 over these texts, scaled so that a text with the three most specific terms gets about 1."""
     count = len(texts)
     frequency: dict[int, int] = {}
@@ -856,9 +910,13 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
     ceiling = math.log(1 + (count + 0.5) / 1.5) if count else 1.0
     idf = {index: max(0.02, value - 0.4) / max(0.5, ceiling) for index, value in raw.items()}
     # Where an identifier occurs whole, matches of its parts elsewhere are mostly coincidence.
-    whole = {focus.terms[index].text for index in frequency if focus.terms[index].kind == "identifier"}
+    known = {*frequency, *names_of.frequency} if names_of is not None else frequency.keys()
+    whole = {focus.terms[index].text for index in known if focus.terms[index].kind == "identifier"}
     heavy = {
-        index: focus.terms[index].weight * (0.25 if focus.terms[index].whole in whole else 1.0) for index in frequency
+        index: focus.terms[index].weight
+        * (0.25 if focus.terms[index].whole in whole else 1.0)
+        * (_LABEL_SHARE if index in labels else 1.0)
+        for index in frequency
     }
     strengths = sorted((idf[index] * heavy[index] for index in frequency), reverse=True)
     # Weak terms stay weak even if nothing else was found.
@@ -866,8 +924,13 @@ def _rank(texts: Sequence[str], focus: Focus, severity: list[float], hits: list[
     average = sum(map(len, texts)) / count if count else 1.0
     relevance = [0.0] * count
     weights = {index: heavy[index] * idf[index] / scale for index in frequency}
+    if names_of is not None and names_of.scale > scale:
+        # A word or an identifier names a text as well alone; parts of words do not.
+        for index in frequency:
+            if focus.terms[index].weight <= _WEIGHTS["part"]:
+                weights[index] *= scale / names_of.scale
     for at, seen in enumerate(hits):
         if seen:
             length = 0.7 + 0.3 * min(8.0, len(texts[at]) / max(1.0, average))
             relevance[at] = sum(weights[index] * times * 1.8 / (times + 0.8 * length) for index, times in seen.items())
-    return Found(relevance, severity, hits, frequency, idf, weights)
+    return Found(relevance, severity, hits, frequency, idf, weights, scale)

@@ -1,10 +1,10 @@
 """Hedge against a wrong detection: the generic reader gets a share of the budget where the kind is only likely.
 
-Separated values, tables and outlines are detected from a sample of their lines; no grammar proves them. Their
-reader may mistake a report for a table or split records in the wrong place. So the generic reader reads the text
-too, and those of its best lines that the specialised reader would omit are added verbatim. Where both agree, nothing
-changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged, but for the comments of YAML,
-which are no part of its tree and may contain the answer.
+Tables and outlines are detected from a sample of their lines; no grammar proves them, unless separators make rows of
+equal length. Their reader may mistake a report for a table or split records in the wrong place. So the generic reader
+reads the text too, and those of its best lines that the specialised reader would omit are added verbatim. Where both
+agree, nothing changes. Kinds that a grammar or a clock proves (JSON, YAML, XML, logs) are not hedged, but for the
+comments of YAML, which are no part of its tree and may contain the answer.
 
 Readers whose units are lines owe the lines that contain most of the question a small share of the budget, because
 BM25 over lines is what any of them must beat.
@@ -18,7 +18,7 @@ from itertools import pairwise
 from tersely.condensing.detect import reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.layout import Gaps
-from tersely.condensing.pack import pack
+from tersely.condensing.pack import pack, stages_of
 from tersely.condensing.readers import generic
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, GAP, Reading, Unit
 from tersely.text.tokens import Tokenizer
@@ -37,9 +37,11 @@ _LEAST_RELEVANCE = 0.3
 """A comment with less has only words that many questions have."""
 _VALUE = re.compile(r"\d+")
 _BY_LINE = frozenset(("text", "records", "findings", "test_run", "ci_log"))
-"""Kinds whose lines stand for themselves. In diffs, source code, settings and manuals a line is found by what it
-belongs to; the generic reader hedges tables and outlines; trees, pages and logs answer by other things than lines.
+"""Kinds whose lines stand for themselves. In source code, settings and manuals a line is found by what it belongs to;
+the generic reader hedges tables and outlines; trees, pages and logs answer by other things than lines.
 """
+_BY_NAME = frozenset(("diff",))
+"""Kinds of which only lines with an identifier of the question do."""
 _LEAST_SHARE_OF_BEST = 0.6
 _SHOWN_SHARE = 0.75
 _ALWAYS_CHOSEN = 99.0
@@ -53,7 +55,7 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
     if not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return reading
     reader = reader_of(reading.kind)
-    if reader.proven:
+    if reader.proven or reading.proven:
         comments = _best_comments(text, reader.comment, focus, budget) if reader.comment in text else []
         return with_lines(reading, comments) if comments else reading
     lines = _missing_lines(reading, text, focus, budget, tokenizer)
@@ -90,7 +92,7 @@ def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> 
 
     Only where a unit is a line of the source, or a few.
     """
-    if reading.kind not in _BY_LINE or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
+    if reading.kind not in _BY_LINE | _BY_NAME or not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return
     units = [
         index
@@ -101,11 +103,18 @@ def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> 
     best = max(found.relevance, default=0.0)
     if best <= 0:
         return
+    names = {at for at, term in enumerate(focus.terms) if term.kind in ("identifier", "phrase")}
     order = sorted(
-        (at for at, relevance in enumerate(found.relevance) if relevance >= _LEAST_SHARE_OF_BEST * best),
+        (
+            at
+            for at, relevance in enumerate(found.relevance)
+            if relevance >= _LEAST_SHARE_OF_BEST * best
+            and (reading.kind not in _BY_NAME or not names.isdisjoint(found.terms[at] or ()))
+        ),
         key=lambda at: (-found.relevance[at], at),
     )
-    left = BEST_LINES * budget * CHARACTERS_PER_TOKEN
+    # Of the first stage of the budget, so that what is raised does not displace what a smaller budget shows.
+    left = BEST_LINES * (budget >> stages_of(budget)) * CHARACTERS_PER_TOKEN
     shown: set[int] = set()
     shapes: set[str] = set()
     for at in order[:_MOST_BEST]:

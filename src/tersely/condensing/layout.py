@@ -94,8 +94,13 @@ class Gaps:
         start = units[previous].last if previous >= 0 else min(first, units[0].first) - 1
         end = units[index].first if index < len(units) else max(last, units[-1].last) + 1
         if end <= start + 1:
-            # A part of the same line is missing, or the order is not that of the source.
-            return int(end == start and any(unit.count for unit in missing))
+            # A part of these lines is missing, or the order is not that of the source.
+            return int(
+                any(
+                    unit.count and (end == start or (unit.score >= 0 and start <= unit.first <= unit.last <= end))
+                    for unit in missing
+                )
+            )
         between = self.seen[max(start, 0) : end - 1]
         if 2 not in between:
             return between.count(0)

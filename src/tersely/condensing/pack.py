@@ -184,9 +184,7 @@ def packed_in_stages(
     """
     if budget <= 0:
         return
-    stages = 0
-    while budget >> (stages + 1) >= smallest:
-        stages += 1
+    stages = stages_of(budget, smallest)
     packing: _Packing | None = None
     for stage in range(stages, -1, -1):
         whole = budget >> stage
@@ -194,6 +192,14 @@ def packed_in_stages(
         head = fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
         packing = _Packing(reading, room, tokenizer, focus, head, lines, packing, blank)
         yield packing.run()
+
+
+def stages_of(budget: int, smallest: int = SMALLEST_STAGE) -> int:
+    """Return how often a budget is halved for its first stage."""
+    stages = 0
+    while budget >> (stages + 1) >= smallest:
+        stages += 1
+    return stages
 
 
 def fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
@@ -248,6 +254,8 @@ class _Packing:
         """How many of them were not candidates yet in this round, once one was."""
         self.counts_at: dict[int, int] = before.counts_at if before is not None else _places_of_counts(reading.units)
         """By identity, where the units are that represent others."""
+        self.earlier: frozenset[int] = frozenset(before.kept) if before is not None else frozenset()
+        """What a smaller budget shows, which is removed last."""
         if before is not None:
             self._resume(before)
 
@@ -335,20 +343,23 @@ class _Packing:
         return text, self.tokenizer.count(text)
 
     def _least_first(self) -> list[int]:
-        """Return what is kept in the order in which it can be removed: leaves first, the lowest score first."""
-        units = self.units
+        """Return what is kept in the order in which it can be removed: leaves first, the lowest score first.
+
+        What a smaller budget shows comes last.
+        """
+        units, earlier = self.units, self.earlier
         inside = Counter(units[index].parent for index in self.kept)
-        heap = [(units[index].score, -index) for index in self.kept if not inside[index]]
+        heap = [(index in earlier, units[index].score, -index) for index in self.kept if not inside[index]]
         heapq.heapify(heap)
         order: list[int] = []
         while heap:
-            index = -heapq.heappop(heap)[1]
+            index = -heapq.heappop(heap)[2]
             order.append(index)
             owner = units[index].parent
             if owner is not None and owner in self.kept:
                 inside[owner] -= 1
                 if not inside[owner]:
-                    heapq.heappush(heap, (units[owner].score, -owner))
+                    heapq.heappush(heap, (owner in earlier, units[owner].score, -owner))
         return order
 
     def _ranked(self) -> list[tuple[float, int]]:
@@ -510,8 +521,8 @@ class _Packing:
     def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
         """Show part of a unit that exceeds the remaining budget, if enough budget remains."""
         unit = self.units[index]
-        if unit.score <= 0 or room < 12 or len(unit.text) < 160 or unit.shows:
-            return False  # What is shown of several lines is laid out by the reader, not cut like one.
+        if unit.score <= 0 or room < 12 or len(unit.text) < 160 or unit.shows or unit.last < unit.first:
+            return False  # Counts, and what is shown of several lines, are laid out by the reader, not cut like a line.
         rough = sum(len(self.units[at].text) for at in chain)
         if rough / 12 > room:
             return False

@@ -132,6 +132,8 @@ class Reading:
     """First and last line of what was read, if known: not every line of a long text has a unit."""
     filled: bool = True
     """Whether a budget that is not used is filled with the lines that are left out."""
+    proven: bool = False
+    """Whether the text proves that it is of this kind, where most texts of the kind do not."""
 
 
 def trend_of(numbers: list[float]) -> str:

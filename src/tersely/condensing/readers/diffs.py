@@ -87,8 +87,9 @@ class _Units:
         found = scan([line[1:LONGEST_LINE] for line in lines], focus)
         self.weights = WEIGHTS["diff"]
         self.scores = Features(found, nearness(found)).scores(self.weights, focus)
-        self.paths = scan([file.name for file in files], focus).relevance
-        headers = scan([header.rpartition("@@")[2] for file in files for header, _, _ in file.hunks], focus).relevance
+        self.paths = scan([file.name for file in files], focus, names_of=found).relevance
+        sections = [header.rpartition("@@")[2] for file in files for header, _, _ in file.hunks]
+        headers = scan(sections, focus, names_of=found).relevance
         self.at = hunk = 0
         commit: int | None = None
         for index, file in enumerate(files):

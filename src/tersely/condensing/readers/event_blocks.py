@@ -13,8 +13,9 @@ from itertools import pairwise
 
 from tersely.condensing.account import Runs, folded_runs, runs_of
 from tersely.condensing.detect import Reader, Signs
-from tersely.condensing.focus import Focus
+from tersely.condensing.focus import Focus, scan
 from tersely.condensing.merge import moved
+from tersely.condensing.pack import shorten
 from tersely.condensing.readers import logs
 from tersely.condensing.readers.json_logs import Roles, read_records
 from tersely.condensing.readers.preamble import TIME, level_weight
@@ -24,6 +25,11 @@ from tersely.condensing.units import GAP, Reading, Unit, with_counts
 LOOKED_AT = 600
 """Lines sampled for the decision; the rest is read only if they are events."""
 FEWEST = 8
+LONG_LINE = 160
+"""In characters. A longer line is shown in part if it contains at least such a relevance, …"""
+LEAST_RELEVANCE = 0.3
+RELEVANT_SHARE = 0.7
+"""… and such a share of the best."""
 MOST_LINES = 40
 """Longer blocks, on the whole, are documents and not events."""
 
@@ -52,14 +58,34 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
             blocks = dict(divide(lines))
             records = ((number, _fields(block)) for number, block in blocks.items())
             reading = read_records(records, roles, focus, budget)
-            return _as_lines(reading, blocks) if reading else None
+            return _as_lines(reading, blocks, _relevant_parts(reading, blocks, focus, budget)) if reading else None
         if _are_headed([block for _, block in sample]):
             return _joined(list(divide(lines)), focus, budget)
     return None
 
 
-def _as_lines(reading: Reading, blocks: dict[int, list[str]]) -> Reading:
-    """Show of each block the lines whose values were chosen, as they are."""
+def _relevant_parts(reading: Reading, blocks: dict[int, list[str]], focus: Focus, budget: int) -> dict[str, str]:
+    """Return what is shown of the long lines that contain most of the question: the parts of them that do."""
+    long = [
+        line
+        for unit in reading.units
+        if unit.count == 1 and unit.first in blocks
+        for line in blocks[unit.first]
+        if len(line) > LONG_LINE
+    ]
+    if not long or not focus:
+        return {}
+    relevance = scan(long, focus, severe=False).relevance
+    least = max(LEAST_RELEVANCE, RELEVANT_SHARE * max(relevance))
+    return {
+        line: shorten(line.strip(), budget // 4, focus=focus)
+        for line, each in zip(long, relevance, strict=True)
+        if each >= least
+    }
+
+
+def _as_lines(reading: Reading, blocks: dict[int, list[str]], parts: dict[str, str]) -> Reading:
+    """Show of each block the lines whose values were chosen, as they are, and parts of long ones that matter."""
     represented: list[tuple[Unit, Runs]] = []
     for unit in reading.units:
         block = blocks.get(unit.first)
@@ -80,6 +106,8 @@ def _as_lines(reading: Reading, blocks: dict[int, list[str]]) -> Reading:
         for line in block:
             if line in chosen:
                 shown.append(line.strip())
+            elif line in parts and unit.count == 1:
+                shown.append(parts[line])
             elif shown[-1:] != [GAP]:
                 shown.append(GAP)
         if any(line != GAP for line in shown):

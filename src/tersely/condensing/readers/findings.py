@@ -52,6 +52,15 @@ _ROW = re.compile(rf"\s+(?P<place>\d{{1,7}}:\d{{1,5}})\s+(?P<rest>(?:{_SEVERITIE
 _SEVERITY = re.compile(rf"(?:({_SEVERITIES})\b(?: ([A-Z]{{1,6}}\d{{2,5}}))?(?:\[[\w:-]+\])?(?::|\s{{2,}}))", re.I)
 _CODE = re.compile(r"\[?([A-Z]{1,6}-?\d{2,5})\]?(?:[: ]|$)")
 _RULE = re.compile(r"(?:\s\[([\w./@:-]+(?:, ?[\w./@:-]+)*=?)\]|\s\(([a-z][\w-]+)\)|\s{2,}([@a-z][\w./@-]+))\s*$")
+_LETTERED = re.compile(r"[CRWEFI]\d{4}")
+_LETTERS = {
+    "C": "convention",
+    "R": "refactor",
+    "W": "warning",
+    "E": "error",
+    "F": "fatal error",
+    "I": "information",
+}
 _APART = re.compile(r"\s\s")
 _PATH_ALONE = re.compile(r"(?:\*{3,} Module |[A-Za-z]:\\|\.{0,2}/)?[\w@+-][\w./\\@+ -]*\.\w{1,6}:?$|(?:/[\w.@+ -]+)+$")
 _TOTALS = re.compile(
@@ -111,9 +120,10 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     """Return the findings as units, or None if the lines have places but neither severities nor rules."""
     lines = text.split("\n")
     findings, others = _findings(lines)
+    lettered = _read_letters(findings)
     if len(findings) < 4 or sum(1 for each in findings if each.severity or each.rule) < 0.6 * len(findings):
         return None
-    scores, answers = _scores(findings, focus)
+    scores, answers = _scores(findings, focus, lettered=lettered)
     _shorten_repeated(findings, scores)
     units = _units(lines, findings, others, scores, answers, focus)
     return Reading("findings", units, head=_head(findings, [lines[at][:LONGEST_LINE] for at in others]))
@@ -190,14 +200,25 @@ def _findings(lines: Sequence[str]) -> tuple[list[_Finding], list[int]]:
     return findings, others
 
 
-def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[int]]:
+def _read_letters(findings: list[_Finding]) -> bool:
+    """Take the severities from the letters of the rules if they are those of Pylint: `E1101`, `C0116`."""
+    letters = {each.rule[0] for each in findings if _LETTERED.fullmatch(each.rule)}
+    if letters.isdisjoint("CR") or len(letters) < 2 or any(each.severity for each in findings):
+        return False
+    for each in findings:
+        if _LETTERED.fullmatch(each.rule):
+            each.severity = _LETTERS[each.rule[0]]
+    return True
+
+
+def _scores(findings: list[_Finding], focus: Focus, *, lettered: bool) -> tuple[list[float], set[int]]:
     """Return the score of each finding, and which of them answer the question as well as any."""
     wanted = _UNWANTED.sub(" ", focus.text)
     if wanted != focus.text:
         focus = Focus.parse(wanted)
-    found = scan([each.text for each in findings], focus)
+    found = scan([f"{each.severity} {each.text}" if lettered else each.text for each in findings], focus)
     paths = list(dict.fromkeys(each.path for each in findings))
-    of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
+    of_path = dict(zip(paths, scan(paths, focus, names_of=found).relevance, strict=True))
     best = max(found.relevance, default=0.0)
     answers = {index for index, each in enumerate(found.relevance) if each >= max(LEAST_RELEVANCE, ANSWER_SHARE * best)}
     features = Features(found, rarity=rarity([each.sort for each in findings]))
@@ -212,7 +233,7 @@ def _scores(findings: list[_Finding], focus: Focus) -> tuple[list[float], set[in
             features.roles[index] = "note"
     scores = features.scores(WEIGHTS["findings"], focus, unusual=best < LEAST_RELEVANCE)
     if (focus.superlative or focus.comparisons) and len(findings) <= MOST_UNITS:
-        weigh_columns(scores, columns_of_lines([each.text for each in findings]), focus, answers)
+        weigh_columns(scores, columns_of_lines([each.text for each in findings], focus), focus, answers)
     return scores, answers
 
 

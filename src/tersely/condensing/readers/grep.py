@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.records import columns_of_lines, weigh_columns
 from tersely.condensing.templates import VALUE
 from tersely.condensing.units import Reading, Unit
 from tersely.condensing.weights import WEIGHTS
@@ -59,15 +60,18 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
         return None
     found = scan([hit.text for hit in hits], focus)
     paths = list(dict.fromkeys(hit.path for hit in hits))
-    of_path = dict(zip(paths, scan(paths, focus).relevance, strict=True))
+    of_path = dict(zip(paths, scan(paths, focus, names_of=found).relevance, strict=True))
     scores = _scores(hits, found, of_path, focus)
-    units = _by_file(hits, scores, of_path)
+    answers: set[int] = set()
+    if (focus.superlative or focus.comparisons) and len(hits) <= _MOST_RANKED:
+        weigh_columns(scores, columns_of_lines([hit.text for hit in hits], focus), focus, answers)
+    units = _by_file(hits, scores, of_path, answers)
     head = f"{len(hits)} matches in {len(paths)} files"
 
     return Reading("grep", units, head=head)
 
 
-def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, float]) -> list[Unit]:
+def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, float], answers: set[int]) -> list[Unit]:
     """Return a unit for the path of each file, followed by the units of its matches."""
     gathered: dict[str, list[int]] = {}
     for index, hit in enumerate(hits):
@@ -78,14 +82,16 @@ def _by_file(hits: Sequence[_Hit], scores: Sequence[float], of_path: dict[str, f
         rows = [hits[index].at for index in own]
         score = 0.05 + 0.3 * of_path[path]
         units.append(Unit(path or "matches", rows[0], rows[0] - 1, score, count=0, rows=rows))
-        units += [_unit(hits[index], scores[index], owner) for index in own]
+        units += [_unit(hits[index], scores[index], owner, alone=index in answers) for index in own]
     return units
 
 
-def _unit(hit: _Hit, score: float, owner: int) -> Unit:
+def _unit(hit: _Hit, score: float, owner: int, *, alone: bool) -> Unit:
     text = f" {hit.line}: {hit.text.strip()}" if hit.line else f" {hit.text.strip()}"
     score *= 1 + PER_CHARACTER * min(USUAL_LENGTH, len(text))
-    family = None if _DEFINES.match(hit.text) or _SAYS.search(hit.text[:400]) else _WORDS.sub("w", hit.text[:120])
+    family = (
+        None if alone or _DEFINES.match(hit.text) or _SAYS.search(hit.text[:400]) else _WORDS.sub("w", hit.text[:120])
+    )
     return Unit(text, hit.at, hit.at, score, parent=owner, family=family, prefix=hit.path)
 
 
@@ -127,19 +133,21 @@ def _scores(hits: Sequence[_Hit], found: Found, of_path: dict[str, float], focus
     where = bool(_WHERE.search(focus.text))
     weights = {index: focus.terms[index].weight * idf for index, idf in found.idf.items()}
     scale = sum(sorted(weights.values(), reverse=True)[:3]) or 1.0
+    best = max(found.relevance, default=0.0)
     base: list[float] = []
     alike: dict[str, int] = {}
     for index, hit in enumerate(hits):
         key = VALUE.sub("#", hit.text.strip())
         repeated = alike[key] = alike.get(key, -1) + 1
         defines = bool(_DEFINES.match(hit.text))
-        score = roles["hit"] + row.body * of_path[hit.path] * (1.0 if found.relevance[index] else 0.5)
+        score = roles["hit"]
         score += row.severity_asked * found.severity[index] * focus.trouble
         if defines:
             score += (2 if where else 1) * roles["definition"]
         elif _SAYS.search(hit.text[:400]):
             score += roles["says"]
-        base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated))
+        named = of_path[hit.path] * (row.body * (1.0 if found.relevance[index] else 0.5) if best else row.relevance)
+        base.append((score - (0.2 if hit.context else 0.0)) / (1 + 0.7 * repeated) + named)
     final = [each + row.relevance * found.relevance[index] for index, each in enumerate(base)]
     covered: dict[int, int] = {}
     order = sorted(range(len(hits)), key=lambda index: (-final[index], index))[:_MOST_RANKED]

@@ -149,6 +149,7 @@ class _JsonLines(Lines):
         self.identity = sorted(self.distinguishing, key=self._naming, reverse=True)[:2]
         """The fields that name a record best."""
         self.lines = self._rendered(full=True)
+        self.text = "\n".join([line.replace("\n", " ") for line in self.lines])
         self.short = self.lines if self.message is None else self._rendered(full=False)
         self.hides = self.short is not self.lines
         joined = "\0".join(self.short)

@@ -161,6 +161,8 @@ class Lines:
     kind = "log"
     lines: list[str]
     """The full lines, in which the terms of the focus are searched."""
+    text: str
+    """The same as one text, with as many lines."""
     keys: list[str]
     """Masked lines: lines with the same key share a template; a blank key is skipped."""
     total: int
@@ -239,21 +241,20 @@ class _PlainLines(Lines):
         self.total = len(lines) - (not lines[-1])
         self.numbers: list[int] | None = None
         self._whole = lines
-        self._pieces: list[int] = []
-        """Which piece of a very long line each one is, counted from 0; empty if there is no such line."""
+        self._pieces: dict[int, int] = {}
+        """Lines that are further pieces of a very long one → which, counted from 1."""
         if len(text) > LONG_LINE and max(map(len, lines)) > LONG_LINE:
-            self.lines, self.numbers = _in_pieces(lines)
+            self.lines, self.numbers, self._pieces = _in_pieces(lines)
             text = "\n".join(self.lines)
         else:
             self.lines = lines
         self.text = text
         self.keys = masked_lines(text)
-        if self.numbers is not None:
-            firsts: dict[int, int] = {}
-            self._pieces = [at - firsts.setdefault(number, at) for at, number in enumerate(self.numbers)]
-            self.continued = frozenset(at for at, piece in enumerate(self._pieces) if piece)
+        if self._pieces:
+            self.continued = frozenset(self._pieces)
             # Pieces of several lines may be equal, but those of one line are not several lines.
-            self.keys = [f"{key}\t{piece}" if key else "" for key, piece in zip(self.keys, self._pieces, strict=True)]
+            for at, piece in self._pieces.items():
+                self.keys[at] = f"{self.keys[at]}\t{piece}" if self.keys[at] else ""
         self.preamble = Preamble.learn(self.lines)
         if self.preamble.sources:
             self.keys = [
@@ -285,14 +286,16 @@ class _PlainLines(Lines):
 
     def source(self, at: int) -> str:
         source = self.preamble.source(self.lines[at]) if self.preamble.sources else ""
-        return f"{source}\t{self._pieces[at]}" if self._pieces else source
+        return f"{source}\t{self._pieces[at]}" if at in self._pieces else source
 
     @cached_property
     def _labelled(self) -> tuple[list[int], list[Column]]:
-        """The lines that are not blank, and the columns that most of them label."""
-        firsts = [at for at in range(len(self.lines)) if at not in self.continued]
-        filled = [place for place, line in enumerate(self._whole) if line]
-        return [firsts[place] for place in filled], labelled_columns([self._whole[place] for place in filled])
+        """The columns that most lines label that are not blank, and these lines."""
+        columns = labelled_columns([line for line in self._whole if line])
+        if not columns:
+            return [], columns
+        firsts = [at for at in range(len(self.lines)) if at not in self._pieces]
+        return [firsts[place] for place, line in enumerate(self._whole) if line], columns
 
     def odd(self) -> Iterable[tuple[int, float]]:
         """Yield lines with a rare value under a label that has few different values."""
@@ -356,26 +359,28 @@ def _is_whole_word(text: str, start: int, end: int, ending: int) -> bool:
     return end >= len(text) or not text[end].isalnum()
 
 
-def _in_pieces(lines: list[str]) -> tuple[list[str], list[int]]:
+def _in_pieces(lines: list[str]) -> tuple[list[str], list[int], dict[int, int]]:
+    """Return the lines with very long ones in pieces, the number of each, and which piece each further one is."""
     pieces: list[str] = []
     numbers: list[int] = []
+    further: dict[int, int] = {}
     before = 0
-    for number, line in enumerate(lines, 1):
-        if len(line) <= LONG_LINE:
-            continue
-        pieces += lines[before : number - 1]
-        numbers += range(before + 1, number)
-        before = number
-        start = 0
-        while len(line) - start > _PIECE:
-            cut = max(line.rfind(sign, start + _PIECE // 2, start + _PIECE) for sign in ("\\n", " "))
-            cut = cut + (1 if line[cut] == " " else 2) if cut > 0 else start + _PIECE
-            pieces.append(line[start:cut])
-            numbers.append(number)
-            start = cut
-        pieces.append(line[start:])
-        numbers.append(number)
-    return [*pieces, *lines[before:]], [*numbers, *range(before + 1, len(lines) + 1)]
+    for at in [at for at, size in enumerate(map(len, lines)) if size > LONG_LINE]:
+        pieces += lines[before:at]
+        numbers += range(before + 1, at + 1)
+        before = at + 1
+        line, start, piece = lines[at], 0, 0
+        while start < len(line):
+            end = len(line)
+            if end - start > _PIECE:
+                cut = max(line.rfind(sign, start + _PIECE // 2, start + _PIECE) for sign in ("\\n", " "))
+                end = cut + (1 if line[cut] == " " else 2) if cut > 0 else start + _PIECE
+            if piece:
+                further[len(pieces)] = piece
+            pieces.append(line[start:end])
+            numbers.append(at + 1)
+            start, piece = end, piece + 1
+    return [*pieces, *lines[before:]], [*numbers, *range(before + 1, len(lines) + 1)], further
 
 
 class _Reader:
@@ -387,7 +392,7 @@ class _Reader:
         self.budget = budget
         self.room = max(200, int(budget * 1.6))
         """Characters for one requested line: about half of the budget."""
-        self.traces = stack.find(log.lines)
+        self.traces = stack.find(log.lines, log.text)
         self.times = _Times(log)
         self.templates = self._templates()
         self.bad_is_usual = self._bad_is_usual()

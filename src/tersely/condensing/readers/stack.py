@@ -8,7 +8,7 @@ with its file) is one unit.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -26,7 +26,9 @@ FRAME = re.compile(
     r"|\t\S+\.go:\d+"
 )
 _CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
-_ANY = re.compile(rf"(?m)^(?:{FRAME.pattern})")
+_IN_ITS_LINE = FRAME.pattern.replace(r"\s", r"[^\S\n]").replace('[^\\"]', '[^\\"\n]')
+_FRAMES = re.compile(rf"\n(?=[ \t]*+[\\aFf.#\d]|\t)(?:{_IN_ITS_LINE})")
+"""A frame and the line end before it: what begins with a letter of its own is searched faster than each line."""
 _RUNTIME = re.compile(r"(?:java|javax|jdk|sun|kotlin|scala|System|Microsoft|node|internal|std|core|runtime|usr|lib)\b")
 """Frames of the language runtime are rarely the cause."""
 _LIBRARY = re.compile(
@@ -36,9 +38,6 @@ _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
 _OPENINGS = frozenset(" \t\\a#.CS0123456789")
 """Possible first characters of a frame; testing them first saves the expression for most lines."""
-_MAY_BE_FRAME = re.compile(r"\s*[\\aFf.#\d]|\t\S")
-"""The same for indented lines."""
-
 _GO_FILE = re.compile(r"\t\S+\.go:\d+")
 _GO_CALL = re.compile(r"(?:created by )?[\w./*$-]+[\w.()*\[\]{}$-]*(?:\(.*\)|$| in goroutine \d+$)")
 
@@ -63,38 +62,42 @@ class Traces:
     """How many frames have become units."""
 
 
-def find(lines: Sequence[str]) -> Traces:
+def find(lines: Sequence[str], text: str) -> Traces:
+    """Find the traces in a text, given in lines, too."""
     found = Traces()
-    match = FRAME.match
-    start = -1
-    firsts = [line[:1] for line in lines]
-    firsts.append("")
-    for at, line in enumerate(lines):
-        if start < 0 and firsts[at] not in _OPENINGS and firsts[at + 1] != "\t":
-            continue
-        calls = firsts[at + 1] == "\t" and bool(_GO_FILE.match(lines[at + 1]))
-        if start < 0 and not calls and (firsts[at] not in _OPENINGS or not _MAY_BE_FRAME.match(line)):
-            continue
-        continues = line[:1] in _OPENINGS and bool(match(line) or (start >= 0 and _CAUSE.match(line)))
-        continues = continues or (calls and bool(_GO_CALL.match(line)))
-        if (
-            not continues
-            and start >= 0
-            and line[:1] in (" ", "\t")
-            and line.strip()
-            and lines[at - 1].lstrip().startswith('File "')
-        ):
-            continues = True  # The source line below a Python frame.
-        if continues:
-            if start < 0:
-                start = at
-            found.packages[_package(line)] += 1
-        elif start >= 0:
-            _keep(found, start, at)
-            start = -1
-    if start >= 0:
-        _keep(found, start, len(lines))
+    after = 0
+    for start in _possible_starts(text):
+        end = start
+        while start >= after and end < len(lines) and _continues(lines, end, inside=end > start):
+            found.packages[_package(lines[end])] += 1
+            end += 1
+        if end > start:
+            _keep(found, start, end)
+            after = end + 1
     return found
+
+
+def _possible_starts(text: str) -> Iterator[int]:
+    """Yield the lines with frames in order, each after the line before it, which may be the call of a frame of Go."""
+    text = f"\n{text}"
+    line = counted = 0
+    for frame in _FRAMES.finditer(text):
+        line += text.count("\n", counted, frame.start())
+        counted = frame.start()
+        if line and text.startswith("\t", counted + 1):
+            yield line - 1
+        yield line
+
+
+def _continues(lines: Sequence[str], at: int, *, inside: bool) -> bool:
+    """Whether a line is part of a trace, of which it is the first line or lines before it are `inside`."""
+    line = lines[at]
+    if line[:1] in _OPENINGS and (FRAME.match(line) or (inside and _CAUSE.match(line))):
+        return True
+    if at + 1 < len(lines) and lines[at + 1][:1] == "\t" and _GO_FILE.match(lines[at + 1]) and _GO_CALL.match(line):
+        return True
+    # The source line below a Python frame.
+    return inside and line[:1] in (" ", "\t") and bool(line.strip()) and lines[at - 1].lstrip().startswith('File "')
 
 
 def _keep(found: Traces, start: int, end: int) -> None:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, spelled, telling
+from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, match_of, spelled, telling
 from tersely.condensing.focus import Focus
 from tersely.condensing.ordinary import (
     FURTHER,
@@ -92,10 +92,10 @@ class TreeCounts:
             nested = self.records[path] - len(nodes)
             absent = max(0, self.records[owner] - len(nodes) - nested)
             label = self.shape.path_key[path]
-            rejected = float(worth.focus.rejects(label))
-            match = max(worth.matches.get(path, 0.0), rejected)
+            named = match_of(label, worth.focus)
+            match = max(worth.matches.get(path, 0.0), named)
             is_constant = not absent and not nested and values.count(values[0]) == len(values)
-            if is_constant and not rejected and not worth.focus.names(label):
+            if is_constant and not named:
                 constant.setdefault(owner, []).append(path)
                 continue
             fields.append(FieldValues(label, values, absent, match, self._named_values(nodes), nested))

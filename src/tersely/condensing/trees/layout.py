@@ -230,6 +230,9 @@ class TreeLayout:
             note = self._share(node, children)
             self.start = " " * depth + (label.rstrip(", ") + " " if note and self.by_line and label else label) + note
             self.indent = depth + 1 if label else depth
+            if not self.by_line and label == "- " and children and tree.kind[children[0]] != LEAF:
+                # An item opens with its values, wherever they are among its fields.
+                children = sorted(children, key=lambda child: tree.kind[child] != LEAF)
             self.stack.extend((child, self.indent, "") for child in reversed(children))
 
     def _share(self, node: int, children: list[int]) -> str:

@@ -113,7 +113,7 @@ class WinningRecords:
         """Return the winning records, each with the weight of its terms as a share of the best."""
         terms: dict[int, set[int]] = {}
         for node, seen in enumerate(self.found.terms):
-            if seen and self.tree.kind[node] == LEAF:
+            if seen and (self.tree.kind[node] == LEAF or self.tree.value[node]):
                 record = self._record_of(node)
                 if record >= 0:
                     terms.setdefault(record, set()).update(seen)
