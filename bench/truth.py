@@ -78,6 +78,7 @@ _RETURN = "&#xD;"
 """In XML a carriage return that is shown as it is written."""
 _OWN_SIGNS = re.compile(
     r"^\s*\[… .* lines\]$| ×\d+$| \[\d+ of \d+\]$|\[… \d+ lines\]$|^\[left out:|^\[from part |^\[\d+ lines; "
+    r"|^\[no line contains "
 )
 _TIME_OF_DAY = re.compile(r" \[(\d\d:\d\d:\d\d)(?:–\d\d:\d\d:\d\d)?\]$")
 _LEVELS = re.compile(r"; ((?:[A-Za-z]+ \d+ ?){2,})(?:;|$)")
@@ -170,6 +171,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
         truth_views.wrong_views(condensed, text.text, budget, text.focus),
         unused_budget(condensed, lines, budget),
         wrong_blob_sizes(condensed, text.text),
+        wrong_absences(without_quoted_marks(condensed, lines), lines),
     ]
     for said, about in _by_part(without_quoted_marks(condensed, lines), lines):
         checks += [
@@ -237,6 +239,16 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
         own = _bare(lines[at - 1])
         if len(own) >= 8 and times[own] == 1 and whole[own]:
             yield "said to be lost and is shown", lines[at - 1]
+
+
+def wrong_absences(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:
+    """No line has a word of which the text says that no line contains it."""
+    for statement in re.findall(r"^\[no line contains (.*)\]$", condensed.text, re.M):
+        for word in re.findall(r'"([^"]+)"', statement):
+            for line in lines:
+                if word.lower() in line.lower():
+                    yield "said to be in no line", f"{word}: {line}"
+                    break
 
 
 def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:

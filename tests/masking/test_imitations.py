@@ -29,6 +29,8 @@ HANDLE = "r_8k2m4n6p8q0r2s4t"
         "[… the first 8,000 of 9,000 tokens; the whole result is kept]",
         "[Structured content of the same result is kept.]",
         "[A picture of type image/png, 12 bytes; not shown.]",
+        "[left out: 412 of 420 lines]",
+        '[no line contains "password"]',
         "[  SHORTENED from 5 tokens.]",
     ],
 )

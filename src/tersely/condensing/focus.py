@@ -23,7 +23,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import accumulate, takewhile
 from typing import Any, Literal
 
@@ -154,6 +154,7 @@ _BARE_NUMBER = re.compile(r"\d+(?:[.,]\d+)?[)\]}]*")
 """A number as a value of an argument, `range(100)`: it limits the call and names nothing in its result."""
 _ACRONYMS = re.compile(r"[A-Z]{2,}s")
 """Several of what an acronym stands for: "which CVEs"."""
+_LETTERS = re.compile(r"[^\W\d_]{2}")
 _CAMEL = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
 _JOINT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """Word boundaries inside `HighLatency` or `OOMKilled`."""
@@ -221,6 +222,18 @@ class Term:
     weight: float
     whole: str = ""
     """For a part of an identifier: the whole identifier, in lower case."""
+
+
+@dataclass(frozen=True)
+class SoughtWord:
+    """A word or a name of the question for which a text can be searched."""
+
+    text: str
+    """As written in the question."""
+    is_name: bool
+    """Whether it is an identifier or a quoted phrase."""
+    pattern: re.Pattern[str]
+    """Matches the word and its other forms in lower case: `checkoutApi` and `checkout_api`, `policy` and `policies`."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +306,11 @@ class Focus:
         if self.measures and any(part in self.measures for part in stems):
             total += 0.5
         return total / (1 + 0.15 * max(0, len(stems) - 1))
+
+    @cached_property
+    def sought(self) -> tuple[SoughtWord, ...]:
+        """The names and nouns that say what the question is about, without words of trouble."""
+        return tuple(_sought(self))
 
     def rejects(self, value: str) -> bool:
         """Whether the question negates this value: "not running" rejects `Running`."""
@@ -387,6 +405,37 @@ def _possible_names(question: str) -> frozenset[str]:
     return frozenset(word for word in words if len(word) > 1 and not word.isdigit() and word not in STOP)
 
 
+LONGEST_SOUGHT = 60
+
+
+def _sought(focus: Focus) -> Iterator[SoughtWord]:
+    for groups in _QUOTED.findall(focus.text):
+        yield from _sought_name(" ".join(next(part for part in groups if part).split()))
+    roots = {term.text for term in focus.terms if term.kind == "word" and term.weight >= _WEIGHTS["word"]}
+    words: list[str] = []
+    for match in _WORD.finditer(_MEASURE.sub(" ", _QUOTED.sub(" ", focus.text))):
+        word = _word_of(match)
+        low = word.lower()
+        if _TROUBLE.search(low) or low.endswith(("ed", "ing")):
+            continue  # What happened can be said in many words.
+        parts = subwords(word)
+        if not _ACRONYMS.fullmatch(word) and not (word.isalpha() and len(parts) == 1):
+            yield from () if STOP & set(parts) else _sought_name(word)  # "Single sign-on" is no name.
+        elif stem(low) in roots and len(low) <= LONGEST_SOUGHT:
+            words.append(word)
+    if any({word.lower(), stem(word.lower())} & SYNONYMS.keys() for word in words):
+        return
+    for word in words:
+        # Without the letter that differs between "policy" and "policies".
+        yield SoughtWord(word, False, re.compile(re.escape(stem(word.lower()).rstrip("eiy"))))
+
+
+def _sought_name(name: str) -> Iterator[SoughtWord]:
+    is_address = name.count(".") == 3
+    if (_LETTERS.search(name) or is_address) and len(name) <= LONGEST_SOUGHT and not _TIME_IN_TEXT.search(name):
+        yield SoughtWord(name, True, re.compile(r"[\W_]*".join(map(re.escape, subwords(name)))))
+
+
 def _measures(question: str) -> tuple[str, ...]:
     """Return the stems of the labels that the first superlative may mean."""
     words = (word for word in re.findall(r"[a-z]{4,10}", question.lower()) if word in MEASURES)
@@ -444,7 +493,7 @@ def _add_identifier(terms: _TermList, word: str, before: int) -> None:
 def _add_words(terms: _TermList, words: list[str], text: str) -> None:
     unwanted = {word.lower() for word in _NOT.findall(text)}
     functions = FUNCTION_WORDS.get(terms.language, frozenset())
-    answers = {word.lower() for pair in _ANSWERS.findall(text) for word in pair if word}
+    answers = {word.lower() for pair in _ANSWERS.findall(text) for word in pair if not word.isupper()}
     before = ""
     for before_it, letter, after_it in _LETTER.findall(text):
         beside = [word for word in (after_it, before_it) if word and word not in STOP and word not in ASKING]

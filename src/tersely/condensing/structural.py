@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
+from tersely.condensing.absent import AbsentWords
 from tersely.condensing.account import Account, Lost, lines_in
 from tersely.condensing.budget import ACCOUNT_FROM_TOKENS, SMALLEST_BUDGET, Condensed
 from tersely.condensing.detect import kind_of, reader_of
@@ -114,13 +115,17 @@ def _condensed(
     clean = cleaned(text)
     kind = kind_of(clean) if section or len(clean) > SMALLEST_LONG else ""
     size = section or (kind and _section_size(clean, kind))
+    absent = AbsentWords(question)
+    absent.read(clean)
     if size:
         sections = sections_of(clean, size, kind)
         titles = is_split_at_titles(clean)
-        return _packed_sections(sections, kind, lambda: lines_in(clean), budget, question, tokenizer, titles=titles)
+        return _packed_sections(
+            sections, kind, lambda: lines_in(clean), budget, question, tokenizer, absent, titles=titles
+        )
     with collecting_later():
         # No variable has the reading, so its units are gone before garbage is searched for again.
-        return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer)
+        return _packed_reading(read_any(clean, question, budget), clean, question, budget, tokenizer, absent)
 
 
 def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, focus: str = "") -> Condensed:
@@ -131,16 +136,20 @@ def condense_sections(texts: Iterable[str], lines: Sequence[str], budget: int, f
         lines: The lines of the text, complete when all parts are read.
     """
     counted: list[Future[int]] = []
+    question = Focus.parse(focus)
+    absent = AbsentWords(question)
 
     def sections() -> Iterator[TextSection]:
         for text in texts:
             text = _whole_characters(text)
             counted.append(counting.submit(O200K.count, text))
-            yield TextSection(cleaned(text))
+            clean = cleaned(text)
+            absent.read(clean)
+            yield TextSection(clean)
 
     with ThreadPoolExecutor(max_workers=1) as counting:
         packed, account, kind, closing = _packed_sections(
-            sections(), "", lambda: lines, budget, Focus.parse(focus), LineTokenizer.of(O200K), refills=False
+            sections(), "", lambda: lines, budget, question, LineTokenizer.of(O200K), absent, refills=False
         )
     return Condensed(
         text=packed.text,
@@ -161,27 +170,29 @@ def _packed_sections(
     budget: int,
     question: Focus,
     tokenizer: Tokenizer,
+    absent: AbsentWords,
     *,
     refills: bool = True,
     titles: bool = True,
 ) -> tuple[Packed, Account, str, str]:
-    reading, packed = read_in_sections(texts, kind, question, budget - _reserved(budget), tokenizer, titles=titles)
+    room = budget - _reserved(budget) - _cost_of(absent, budget, tokenizer)
+    reading, packed = read_in_sections(texts, kind, question, room, tokenizer, titles=titles)
     # The lines after the reading, so that only one of them is at its peak of memory.
-    packed, account, closing = _packed(reading, lines(), budget, tokenizer, question, packed, refills=refills)
+    packed, account, closing = _packed(reading, lines(), budget, tokenizer, question, absent, packed, refills=refills)
     return packed, account, reading.kind, closing
 
 
 def _packed_reading(
-    reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer
+    reading: Reading, clean: str, question: Focus, budget: int, tokenizer: Tokenizer, absent: AbsentWords
 ) -> tuple[Packed, Account, str, str]:
     lines = lines_in(clean)
     raise_best_lines(reading, clean, question, budget)
     reading = with_hedge(reading, clean, question, budget, tokenizer)
-    packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
+    packed, account, closing = _packed(reading, lines, budget, tokenizer, question, absent)
     if not packed.text.strip():
         # No unit fits together with its owners, e.g. a value below ten thousand brackets.
         reading = generic.read(clean, question, budget)
-        packed, account, closing = _packed(reading, lines, budget, tokenizer, question)
+        packed, account, closing = _packed(reading, lines, budget, tokenizer, question, absent)
     return packed, account, reading.kind, closing
 
 
@@ -253,11 +264,17 @@ def _packed(
     budget: int,
     tokenizer: Tokenizer,
     focus: Focus,
+    absent: AbsentWords,
     already: Packed | None = None,
     *,
     refills: bool = True,
 ) -> tuple[Packed, Account, str]:
-    """Pack for the budget and make the account; from a certain budget on, the text ends with what is left out."""
+    """Pack for the budget and make the account.
+
+    From a certain budget on, the text ends with what it does not contain and with what is left out.
+    """
+    whole = budget
+    budget -= _cost_of(absent, budget, tokenizer)
     reserve = _reserved(budget)
     packed = already or pack(reading, budget, tokenizer, focus, lines, _reserved)
     account = packed.account(reading, lines)
@@ -270,15 +287,27 @@ def _packed(
     lost = account.summary()
     if not reserve or not lost:
         return packed, account, ""
-    room = budget - packed.tokens - 1
-    ending = _ending(lost, room, tokenizer)
-    if ending:
-        text = f"{packed.text}\n{ending}"
-        tokens = tokenizer.count(text)
-        if tokens <= budget:
-            packed.text, packed.tokens = text, tokens
-            return packed, account, ending
-    return packed, account, ""
+    _append(packed, absent.statement, whole, tokenizer)
+    ending = _ending(lost, whole - packed.tokens - 1, tokenizer)
+    return packed, account, ending if _append(packed, ending, whole, tokenizer) else ""
+
+
+def _cost_of(absent: AbsentWords, budget: int, tokenizer: Tokenizer) -> int:
+    """Return what of a budget is reserved for the words that the text does not contain."""
+    statement = absent.statement if budget >= ACCOUNT_FROM_TOKENS else ""
+    return tokenizer.count(f"\n{statement}") if statement else 0
+
+
+def _append(packed: Packed, line: str, budget: int, tokenizer: Tokenizer) -> bool:
+    """Add a line of our own, if there is one and it fits."""
+    if not line:
+        return False
+    text = f"{packed.text}\n{line}"
+    tokens = tokenizer.count(text)
+    if tokens > budget:
+        return False
+    packed.text, packed.tokens = text, tokens
+    return True
 
 
 def _with_lost_lines(

@@ -16,7 +16,7 @@ _ELSEWHERE = "elsewhere:"
 # Both begin with a literal, so that searching for them costs next to nothing.
 _NOTE = re.compile(
     r"\[(?=\s*+(?:shortened\b|cut(?:\s+here)?\s*:|earlier\s*:|structured content of the same result\b"
-    r"|a picture of type\b"
+    r"|a picture of type\b|left out\s*:|no line contains\b"
     r"|the summary could not be\b|(?:…|\.\.\.)\s*+(?:the first\s+)?[\d,]+\s))\s*+",
     re.IGNORECASE,
 )
