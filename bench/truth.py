@@ -176,6 +176,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
     for said, about in _by_part(without_quoted_marks(condensed, lines), lines):
         checks += [
             wrong_counts(said, about),
+            wrong_counts_of_names(said, about, text.focus),
             wrong_times(said, about),
             wrong_totals(said, about),
             wrong_levels(said, about),
@@ -273,6 +274,23 @@ def wrong_counts(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, 
         equal = sum(1 for each in masked if piece in each)
         if equal < int(found[1].replace(",", "")):
             yield "counted more often than it occurs", f"{line} (occurs {equal} times)"
+
+
+def wrong_counts_of_names(condensed: Condensed, lines: list[str], focus: str) -> Iterator[tuple[str, str]]:
+    """`line ×N` with a name of the question, which has a digit, stands for N lines that have this name."""
+    names = {word.lower() for word in re.findall(r"[\w.:/-]*\d[\w.:/-]*\w", focus)}
+    if not names or condensed.kind not in ("log", "json_lines"):
+        return
+    for line in condensed.text.split("\n"):
+        found = _TIMES.search(line)
+        if found is None:
+            continue
+        for name in names:
+            whole = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)")
+            if whole.search(line[: found.start()].lower()):
+                having = sum(1 for each in lines if whole.search(each.lower()))
+                if having < int(found[1].replace(",", "")):
+                    yield "counts lines without the name that it shows", f"{line} ({name} is in {having} lines)"
 
 
 def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, str]]:

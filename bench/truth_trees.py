@@ -153,7 +153,12 @@ def unknown_values(shown: str, root: Node) -> Iterator[str]:
     for line in shown.split("\n"):
         if _INSIDE.fullmatch(line) or _is_place_of_text(line, root):
             return  # What follows is a text of another kind, shown as such.
-        if not line.strip() or line.strip() == "…" or _COUNTED.match(line) or line.startswith(("[left out:", "[no line ", "[… ")):
+        if (
+            not line.strip()
+            or line.strip() == "…"
+            or _COUNTED.match(line)
+            or line.startswith(("[left out:", "[no line ", "[… "))
+        ):
             continue
         depth = len(line) - len(line.lstrip())
         while len(stack) > 1 and stack[-1][0] >= depth:

@@ -2,6 +2,7 @@
 
 import random
 import re
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
@@ -422,3 +423,42 @@ def test_records_in_one_line_are_not_counted_as_lines() -> None:
 
     assert "1 lines" in head
     assert not re.search(r"(?:INFO|ERROR) \d", head)
+
+
+@pytest.mark.parametrize(
+    ("message", "question", "counted"),
+    [
+        (lambda at: f"user u{at % 17} logged in from 10.0.0.{at % 30}", "logins from 10.0.0.7?", (20, 580)),
+        (lambda at: f"job {at} finished with exit code {int(at == 321)}", "what about job 321?", (1, 599)),
+        (lambda at: f"order {at % 4 + 70} of client {at % 3 + 30} sent", "order 72 of client 31", (50, 300)),
+    ],
+)
+def test_a_line_with_a_value_of_the_question_is_counted_with_those_that_have_it(
+    message: Callable[[int], str], question: str, counted: tuple[int, int]
+) -> None:
+    text = "\n".join(f"2026-05-01 10:{at // 60:02d}:{at % 60:02d} INFO {message(at)}" for at in range(600))
+    for section in (0, len(text) // 4):
+        condensed = condense_structurally(text, 250, question, section=section)
+        sizes = [int(size) for size in re.findall(r" ×(\d+)", condensed.text)]
+        asked, others = counted
+        assert others in sizes or section, condensed.text
+        assert 600 not in sizes and (asked in sizes or asked == 1), condensed.text
+
+
+def test_identifiers_that_begin_with_letters_are_values_and_no_variants_of_a_word() -> None:
+    ids = random.Random(1)
+    text = "".join(f"2026-05-01 10:00:00 INFO served id={ids.getrandbits(32):08x}\n" for _ in range(3_000))
+    condensed = condense_structurally(text, 200)
+    assert "also" not in condensed.text
+    assert sum(last - first + 1 for first, last in condensed.account.folded) > 2_980
+
+
+def test_a_head_that_is_too_long_is_cut_between_its_statements_and_says_first_what_was_asked() -> None:
+    text = "".join(
+        f"2026-05-01T10:00:{at % 60:02d}Z INFO handled path=/api/{'abc'[at % 3]} status={500 if at == 9 else 200}\n"
+        for at in range(900)
+    )
+    head = condense_structurally(text, 150, "how many requests have status 500?").text.split("\n")[0]
+    assert "[status: 500 ×1, 200 ×899" in head
+    shortest = condense_structurally(text, 100, "how many requests have status 500?").text.split("\n")[0]
+    assert shortest.count("[") == shortest.count("]") and not shortest.endswith((": …", ", …"))

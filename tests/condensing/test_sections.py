@@ -65,7 +65,8 @@ def blocks() -> str:
     [
         (log, "900 lines; 2026-11-16T10:00:00Z – 2026-11-16T10:14:59Z; INFO 899 ERROR 1;", f"order {ODD} failed"),
         (log, "GET /orders took 0 ms ×300 [10:00:00–10:14:57]", "card declined"),
-        (json_lines, "info 899 error 1; 899 with level=info", "disk full"),
+        (json_lines, "; info 899 error 1; ", "disk full"),
+        (json_lines, "; 899 with level=info", "disk full"),
         (json_lines, "job done ×899", "disk full"),
         (csv, "[900 rows; state: failed ×1, ok ×899]", f"{ODD},us,failed"),
         (table, "[900 rows; STATUS: Failed ×1, Running ×899]", f"pod-{ODD:05d} 1/1 Failed"),

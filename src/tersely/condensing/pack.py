@@ -32,6 +32,8 @@ _AIR_SHARE = 0.05
 BRACKETED = frozenset(("json", "jsonl", "json_cut"))
 """Kinds in which a line of brackets says nothing by itself."""
 
+SHORT_HEAD = 60
+"""In tokens. A head takes up to a quarter of the budget, a shorter one up to a third."""
 SMALLEST_STAGE = 400
 """In tokens. A budget of twice as much or more begins with the units that half of it would show."""
 
@@ -189,7 +191,7 @@ def packed_in_stages(
     for stage in range(stages, -1, -1):
         whole = budget >> stage
         room = max(1, whole - (reserve(whole) if reserve else 0))
-        head = fitting_lines(reading.head, room // 4, tokenizer) if room >= 48 else ""
+        head = fitting_lines(reading.head, max(room // 4, min(room // 3, SHORT_HEAD)), tokenizer) if room >= 48 else ""
         packing = _Packing(reading, room, tokenizer, focus, head, lines, packing, blank)
         yield packing.run()
 
@@ -212,11 +214,22 @@ def fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
         cost = tokenizer.count(line + "\n")
         if cost > left:
             if not kept:
-                kept.append(shorten(line, left, tokenizer))
+                kept.append(_fitting_phrases(line, left, tokenizer))
             break
         kept.append(line)
         left -= cost
     return "\n".join(kept)
+
+
+def _fitting_phrases(line: str, tokens: int, tokenizer: Tokenizer) -> str:
+    """Return the first phrases of `412 lines; INFO 400 ERROR 12; [status: 200 ×411; …]` that fit."""
+    phrases = line.split("; ")
+    for count in range(len(phrases) - 1, 0, -1):
+        text = f"{'; '.join(phrases[:count])}; {GAP}"
+        text += "]" if text.count("[") > text.count("]") else ""
+        if tokenizer.count(text) <= tokens:
+            return text
+    return shorten(line, tokens, tokenizer)
 
 
 class _Packing:

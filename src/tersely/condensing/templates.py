@@ -23,10 +23,12 @@ VALUE = re.compile(r"\b[A-Za-z_]{0,24}\d\w*(?:[.:-]++(?:[A-Za-z_]{0,24}\d\w*|[a-
 
 _FURTHER_PARTS = r"(?:[.:-]++(?:[A-Za-z_]{0,2}\d\w*|[0-9a-f]{4}\b|[0-9a-f]{12}\b))*"
 _HEXADECIMAL = (
-    r"(?=[a-f]{3,}+\d)(?:[0-9a-f]{0,8}\d[0-9a-f]{4,}\b"
+    r"(?=[a-f]{3,}+\d)(?:[0-9a-f]{8}(?:[0-9a-f]{4}(?:[0-9a-f]{4})?)?\b|[0-9a-f]{0,8}\d[0-9a-f]{4,}\b"
     r"|(?![bcdf]?(?:[ae]{1,2}[bcdf]{1,2})*+[ae]{0,2}\d+\b)[0-9a-f]{7,}\b)"
 )
-"""An identifier that begins with letters; not a word that one can say with a number after it (`facade1`)."""
+"""An identifier that begins with letters: of 8, 12 or 16 characters, or no word that one can say before a number
+(`facade1`).
+"""
 
 SAME_BUT_VALUES = re.compile(rf"\d\w*{_FURTHER_PARTS}|\b(?:[A-Za-z_]{{1,2}}\d\w*|{_HEXADECIMAL}){_FURTHER_PARTS}")
 """A value whose change leaves a line the same message: a number, time, address, hexadecimal identifier.

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, chain
 from operator import le
 
 from tersely.condensing.detect import Reader, Sample, Signs
@@ -323,15 +323,16 @@ class _PlainLines(Lines):
         return [*said, f"{usual} where no level is shown"] if usual else said
 
 
-def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
-    """Yield the lines that contain one of the terms, once per term and line.
+def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield each line that contains one of the terms, with the index of the term.
 
-    Words in very many lines identify none and are skipped; names with a digit are not, up to a limit.
+    Words in very many lines identify none and are skipped; names with a digit are not.
     """
     low = lowered("\n".join(lines))
     starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    for term in terms:
-        most = _MOST_HITS if any(map(str.isdigit, term.text)) else min(_MOST_HITS, max(20, len(lines) // 10))
+    for index, term in enumerate(terms):
+        is_name = any(map(str.isdigit, term.text))
+        most = len(lines) if is_name else min(_MOST_HITS, max(20, len(lines) // 10))
         # A word is given by its stem; an ending of a few letters may follow.
         ending = 0 if term.kind in ("phrase", "identifier") else 4
         found: list[int] = []
@@ -343,8 +344,8 @@ def _lines_with(terms: Sequence[Term], lines: Sequence[str]) -> Iterator[int]:
                 found.append(line)
                 after = starts[line + 1] - 1
             at = low.find(term.text, after)
-        if len(found) <= most or most == _MOST_HITS:
-            yield from found
+        if len(found) <= most:
+            yield from ((index, line) for line in found)
 
 
 def _is_whole_word(text: str, start: int, end: int, ending: int) -> bool:
@@ -394,7 +395,7 @@ class _Reader:
         """Characters for one requested line: about half of the budget."""
         self.traces = stack.find(log.lines, log.text)
         self.times = _Times(log)
-        self.templates = self._templates()
+        self.templates = self._with_hits(self._templates())
         self.bad_is_usual = self._bad_is_usual()
         self.families = self._families()
         self.unusual = focus.unusual
@@ -436,6 +437,42 @@ class _Reader:
                 template.members.sort()
         return list(merged.values())
 
+    def _with_hits(self, templates: list[_Template]) -> list[_Template]:
+        """Separate the lines with terms of the focus that a template does not show: values, and other omitted parts.
+
+        A line that the question names is counted with those that have the same terms, not with all that are equal up
+        to their values: `from 10.0.0.7 ×20` of 600 logins.
+        """
+        every = self.log.hides or any(template.coarse for template in templates)
+        terms = [term for term in self.focus.terms if (every and term.weight > 0.3) or any(map(str.isdigit, term.text))]
+        found: dict[int, frozenset[int]] = {}
+        for index, at in _lines_with(terms, self.log.lines) if terms else ():
+            found[at] = found.get(at, frozenset()) | {index}
+        if not found:
+            return templates
+        divided: list[_Template] = []
+        for template in templates:
+            groups: dict[frozenset[int], list[int]] = {}
+            for at in template.members:
+                groups.setdefault(found.get(at, frozenset()), []).append(at)
+            others = groups.pop(frozenset(), [])
+            if not groups:
+                divided.append(template)
+            elif template.coarse:
+                template.hits = sorted(chain(*groups.values()), key=lambda at: (-len(found[at]), at))
+                template.shown, template.parts = template.hits[0], self._whole(template.hits[0])
+                divided.append(template)
+            else:
+                if others:
+                    parts = template.parts if others[0] == template.shown else self.log.parts(others[0])
+                    divided.append(_Template(others, others[0], parts, name=template.name, words=template.words))
+                for has, hits in groups.items():
+                    text, level, source = template.name
+                    name = text, level, "\t".join([source, *(terms[index].text for index in sorted(has))])
+                    parts = self._whole(hits[0])
+                    divided.append(_Template(hits, hits[0], parts, hits=hits, name=name, words=template.words))
+        return divided
+
     def _families(self) -> list[_Family]:
         found: dict[object, _Family] = {}
         for template, pattern in zip(
@@ -460,7 +497,6 @@ class _Reader:
     def _score_templates(self) -> list[tuple[int, float]]:
         """Score every template; return the single lines that compete on their own, with their scores."""
         focus, log = self.focus, self.log
-        self._take_hits()
         texts = [
             template.parts.shown if not template.hits else log.lines[template.hits[0]] for template in self.templates
         ]
@@ -512,25 +548,6 @@ class _Reader:
             )
             seen[kind] += 1
         return literal
-
-    def _take_hits(self) -> None:
-        """Find the lines with terms of the focus that the template does not show: values, and other omitted parts."""
-        every = self.log.hides or any(template.coarse for template in self.templates)
-        terms = [term for term in self.focus.terms if (every and term.weight > 0.3) or any(map(str.isdigit, term.text))]
-        if not terms:
-            return
-        strength: Counter[int] = Counter()
-        for at in _lines_with(terms, self.log.lines):
-            strength[at] += 1
-        if not strength:
-            return
-        for template in self.templates:
-            hits = [at for at in template.members if at in strength]
-            if hits:
-                hits.sort(key=lambda at: (-strength[at], at))
-                template.hits = hits
-                template.shown = hits[0]
-                template.parts = self._whole(hits[0])
 
     def _whole(self, at: int) -> Parts:
         """Return a requested line unchanged, including its time and host."""
@@ -849,17 +866,18 @@ def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
     if len(totals.levels) > 1:
         phrases.append(" ".join(f"{name} {count}" for name, count in totals.levels.most_common(6)))
     always = [pair for pair, times in totals.usual.items() if times == totals.records]
-    if always:
-        phrases.append(f"all: {', '.join(always)}")
-    phrases += [f"{times} with {pair}" for pair, times in totals.usual.items() if times != totals.records]
-    phrases += totals.shared
+    common = [f"all: {', '.join(always)}"] if always else []
+    common += [f"{times} with {pair}" for pair, times in totals.usual.items() if times != totals.records]
+    common += totals.shared
     fields = {
         name: each
         for name, each in totals.fields.items()
         if not totals.records or each.absent or len(counts_of(each.values)) > 1
     }
-    counts = counts_in_words(fields, focus, MOST_COUNTED)
-    return ["; ".join([*phrases, *([f"[{'; '.join(counts)}]"] if counts else ())])], []
+    values = counts_in_words(fields, focus, MOST_COUNTED)
+    counts = [f"[{'; '.join(values)}]"] if values else []
+    # The end is cut off first: what was asked for comes before what lines omit.
+    return ["; ".join([*phrases, *counts, *common] if focus else [*phrases, *common, *counts])], []
 
 
 class _Times:
