@@ -147,6 +147,8 @@ _ANSWERS = re.compile(
 )
 """What the answers are, rather than what they are about: "which *commits* touched it", "*changes* to it"."""
 _ANSWERS_WEIGHT = 0.5
+_ASKED_KIND = re.compile(r"\b(?:which|what|how many|how much)\s+(\w+)", re.I)
+"""The sort of thing that is asked for, which a text need not name: "which *file* could not be opened"."""
 _LETTER = re.compile(r"(\b[a-z]{3,}) ([B-HJ-Z])\b(?!')(?: ([a-z]{3,}\b))?")
 """A letter is a name only together with the word beside it: "the *C library*", "*drive D*"."""
 _WORD = re.compile(r"[^\W_](?:[\w./:@#{}\[\]$+&*%\\-]*[\w}\])])?|/[\w./{}:@-]*[\w}]|[a-z_]\w*", re.I)
@@ -412,6 +414,7 @@ def _sought(focus: Focus) -> Iterator[SoughtWord]:
     for groups in _QUOTED.findall(focus.text):
         yield from _sought_name(" ".join(next(part for part in groups if part).split()))
     roots = {term.text for term in focus.terms if term.kind == "word" and term.weight >= _WEIGHTS["word"]}
+    answers = {word.lower() for word in _ASKED_KIND.findall(focus.text)}
     words: list[str] = []
     for match in _WORD.finditer(_MEASURE.sub(" ", _QUOTED.sub(" ", focus.text))):
         word = _word_of(match)
@@ -421,7 +424,7 @@ def _sought(focus: Focus) -> Iterator[SoughtWord]:
         parts = subwords(word)
         if not _ACRONYMS.fullmatch(word) and not (word.isalpha() and len(parts) == 1):
             yield from () if STOP & set(parts) else _sought_name(word)  # "Single sign-on" is no name.
-        elif stem(low) in roots and len(low) <= LONGEST_SOUGHT:
+        elif stem(low) in roots and low not in answers and len(low) <= LONGEST_SOUGHT:
             words.append(word)
     if any({word.lower(), stem(word.lower())} & SYNONYMS.keys() for word in words):
         return
