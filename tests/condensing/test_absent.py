@@ -8,7 +8,7 @@ from tersely.condensing.structural import condense_sections, condense_structural
 from tersely.pipeline.core import NoteWriter, with_note
 
 LOG = "".join(
-    f"2026-11-18 10:{number % 60:02d}:07 INFO checkoutApi handled order {number} in {number * 7 % 113} ms\n"
+    f"2026-11-18 10:{number % 60:02d}:07 INFO checkoutApi handled order {number + 1000} in {number * 7 % 113} ms\n"
     for number in range(400)
 )
 
@@ -23,6 +23,7 @@ def stated(question: str, text: str = LOG) -> str:
     ("question", "statement"),
     [
         ("Is payment-7f in there?", '[no line contains "payment-7f"]'),
+        ("Follow 6869997 through the log", '[no line contains "6869997"]'),
         ("Did 10.2.3.4 or ledgerApi connect?", '[no line contains "10.2.3.4" or "ledgerApi"]'),
         ('any "disk is full" from vault-0 or vault-1', '[no line contains "disk is full", "vault-0" or "vault-1"]'),
         ("which changes touched the gateway?", '[no line contains "gateway"]'),
@@ -41,6 +42,7 @@ def test_names_and_subjects_that_no_line_contains_are_stated(question: str, stat
         "what failed, and why did it crash?",  # A failure has many words.
         "checkout_api",  # Another spelling of the same name.
         "the CheckoutAPI",
+        "follow 1137 through the shop",  # A number that is there says more than the words around it.
         "orders of the gateway",  # Some of it is there.
         "which requests were rejected?",
         "which file could not be opened?",  # The answer need not say that it is a file.

@@ -268,7 +268,7 @@ OUR_WORDS = frozenset(
         "keys each all "
         "entries out the documents document paragraphs blocks sections characters like frames alike where level shown "
         "kinds that "
-        "varying rising falling steady jump sentences "
+        "varying rising falling steady jump sentences equal except numbers "
     ).split()
 )
 _MARK = re.compile(r"\[[^\[\]\n]*\]$|…|×\s*\d+", re.MULTILINE)

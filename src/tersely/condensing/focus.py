@@ -434,8 +434,8 @@ def _sought(focus: Focus) -> Iterator[SoughtWord]:
 
 
 def _sought_name(name: str) -> Iterator[SoughtWord]:
-    is_address = name.count(".") == 3
-    if (_LETTERS.search(name) or is_address) and len(name) <= LONGEST_SOUGHT and not _TIME_IN_TEXT.search(name):
+    is_number = name.count(".") == 3 or (name.isdigit() and len(name) > 3)
+    if (_LETTERS.search(name) or is_number) and len(name) <= LONGEST_SOUGHT and not _TIME_IN_TEXT.search(name):
         yield SoughtWord(name, True, re.compile(r"[\W_]*".join(map(re.escape, subwords(name)))))
 
 

@@ -120,6 +120,8 @@ class Totals:
     """Values that the shown lines omit where they have them, and how many do."""
     records: int = 0
     """How many lines could have such values."""
+    varies: bool = False
+    """Whether lines that are counted together differ in their values."""
     templates: Mapping[Hashable, TemplateLines] = field(default_factory=dict)
     said: Sequence["Unit"] = ()
     """Units that say the same about this section only."""
@@ -190,6 +192,7 @@ class TotalsSum:
         )
         total.count += totals.count
         total.records += totals.records
+        total.varies = total.varies or totals.varies
         total.levels = total.levels + totals.levels
         total.usual = {pair: total.usual[pair] + totals.usual[pair] for pair in total.usual if pair in totals.usual}
         self.in_order = (

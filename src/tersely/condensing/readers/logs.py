@@ -613,6 +613,7 @@ class _Reader:
             len(template.words) != len(leader.words)
             or len(template.words) < 5
             or template.hits
+            or leader.hits
             or template.coarse
             or leader.coarse
         ):
@@ -835,7 +836,14 @@ class _Reader:
             tuple(log.shared()),
             log.usual_values(),
             log.records,
+            varies=any(map(self._varies, self.templates)),
         )
+
+    def _varies(self, template: _Template) -> bool:
+        """Whether the second line that a template counts differs from the first one."""
+        first, *more = template.members[:2]
+        parts = self.log.parts
+        return bool(more) and not template.coarse and parts(first).shown != parts(more[0]).shown
 
     def _with_templates(self, totals: Totals) -> Totals:
         totals.templates = {
@@ -876,6 +884,7 @@ def _write_head(totals: Totals, focus: Focus) -> tuple[list[str], list[str]]:
     }
     values = counts_in_words(fields, focus, MOST_COUNTED)
     counts = [f"[{'; '.join(values)}]"] if values else []
+    common += ["×N: equal except for numbers and ids"] if totals.varies else []
     # The end is cut off first: what was asked for comes before what lines omit.
     return ["; ".join([*phrases, *counts, *common] if focus else [*phrases, *common, *counts])], []
 
