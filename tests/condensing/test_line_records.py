@@ -285,3 +285,15 @@ def test_lines_at_the_end_that_begin_unlike_all_others_close_the_text() -> None:
     names = " ".join(f"loaf{number}-1.{number}" for number in range(60))
     lines += [f"Installing collected packages: {names.replace('-', ' ')}", f"Successfully installed {names}"]
     assert "Successfully installed loaf0-1.0" in condense_structurally("\n".join(lines), 500).text
+
+
+def test_fields_beside_an_odd_one_come_before_the_openings_of_other_blocks() -> None:
+    blocks = [
+        f"Handle 0x{64 + at:04X}, DMI type 17, 92 bytes\nMemory Device\n\tArray Handle: 0x003D\n\tTotal Width: 72 bits\n"
+        f"\tSize: {'No Module Installed' if at == 5 else '32 GB'}\n\tLocator: DIMM_{chr(65 + at)}\n"
+        f"\tBank Locator: NODE {at // 8}\n\tType: DDR4\n\tManufacturer: {'Samsung' if at != 11 else 'Micron'}\n"
+        f"\tSerial Number: {at * 7919 + 40961:08X}\n"
+        for at in range(16)
+    ]
+    text = condense_structurally("\n".join(blocks), 240, "Which slot is empty?").text
+    assert "DIMM_F" in text[text.index("No Module Installed") :]

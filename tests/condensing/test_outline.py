@@ -130,7 +130,7 @@ def test_headings_name_the_records_below_them() -> None:
     )
 
 
-NOTE = re.compile(r" ?\[[^\[\]]*\]$|^…$")
+NOTE = re.compile(r"^\[all .*\]$| ?\[[^\[\]]*\]$|^…$")
 """What is not from the source: counts of what is shown, statements about all records, marks of gaps."""
 
 
@@ -248,3 +248,65 @@ def test_the_entry_that_was_asked_for_wins_even_if_it_has_entries_of_its_own() -
     shown = condense_structurally("\n".join(lines), 300, "who depends on source-map-support?").text
     assert "source-map-support@0.5.21" in shown
     assert "acorn@8.19.0" in shown
+
+
+def _described(rows: int = 40) -> str:
+    """A described thing with labels, a table of conditions and one of events."""
+    labels = "\n".join(f"{' ' * 12}team.example/label-{n}=value-{n}" for n in range(20))
+    events = "\n".join(
+        f"  Normal   Pulled{n:<4} {n}m   kubelet  Pulled the image of part {n} for the rack" for n in range(rows)
+    )
+    return (
+        f"Name:       rack-7\nLabels:     team.example/first=yes\n{labels}\nStatus:     Running\nPriority:   0\n"
+        "Conditions:\n  Type     Status  Reason\n  ----     ------  ------\n"
+        "  Ready    False   Stalled\n  Cooled   True    Fans\n"
+        f"Events:\n  Type     Reason     Age  From     Message\n  ----     ------     ---  ----     -------\n{events}\n"
+        "  Warning  Stalled    2m   kubelet  Rack stalled: the fan of part 33 failed\n"
+    )
+
+
+def test_a_row_of_a_table_below_a_key_is_shown_below_its_header() -> None:
+    for budget in (60, 80, 100, 150, 300):
+        text = condense_structurally(_described(), budget, "Why did the fan of part 33 fail?").text
+        lines = [" ".join(line.split()) for line in text.split("\n")]
+        failed = lines.index("Warning Stalled 2m kubelet Rack stalled: the fan of part 33 failed")
+        assert lines.index("Type Reason Age From Message") < failed
+
+
+def test_the_header_of_a_table_is_not_shown_without_a_row() -> None:
+    for budget in (80, 120, 200, 300):
+        lines = condense_structurally(_described(), budget, "What is the priority of rack-7?").text.split("\n")
+        for at, line in enumerate(lines):
+            if line.split() == ["Type", "Status", "Reason"]:
+                assert any(word in "\n".join(lines[at + 1 : at + 4]) for word in ("Ready", "Cooled"))
+
+
+def test_one_label_that_has_words_of_the_question_does_not_bring_the_others() -> None:
+    text = _described().replace("label-7=value-7", "zone=north-east")
+    reading = outlines.read(text, Focus.parse("Is the rack in the zone north east?"), 300)
+    assert reading is not None
+    families = {unit.family for unit in reading.units if "/label-" in unit.text}
+    assert len(families) == 1
+    assert families != {None}
+
+
+def test_a_pair_of_key_and_value_on_two_lines_of_yaml_is_shown_and_accounted_for() -> None:
+    text = "Machines:\n" + "".join(
+        f"- Id: m-{n:04}\n  Cores: {n % 3 + 2}\n  Tags:\n  - Key: Name\n    Value: web-{n}\n"
+        f"  - Key: Owner\n    Value: team-{n % 4}\n"
+        for n in range(80)
+    )
+    for budget in (300, 600, 1200):
+        condensed = condense_structurally(text, budget, "Who owns web-41?")
+        lines = text.split("\n")
+        known = {
+            at
+            for runs in (condensed.account.shown, condensed.account.partial)
+            for a, b in runs
+            for at in range(a, b + 1)
+        }
+        shown = {" ".join(line.split()) for line in condensed.text.split("\n")}
+        assert "Value: web-41" in shown
+        for at, line in enumerate(lines, 1):
+            if "Value: web-" in line and line.strip() in shown:
+                assert at in known, line

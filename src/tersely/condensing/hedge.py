@@ -18,7 +18,7 @@ from itertools import pairwise
 from tersely.condensing.detect import reader_of
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.layout import Gaps
-from tersely.condensing.pack import pack, stages_of
+from tersely.condensing.pack import first_stage, pack
 from tersely.condensing.readers import generic
 from tersely.condensing.units import CHARACTERS_PER_TOKEN, GAP, Reading, Unit
 from tersely.text.tokens import Tokenizer
@@ -54,6 +54,7 @@ def with_hedge(reading: Reading, text: str, focus: Focus, budget: int, tokenizer
     """Add the lines that the generic reader would not omit; return the same reading if there is nothing to add."""
     if not focus or budget < SMALLEST_BUDGET or len(text) > LONGEST:
         return reading
+    budget = first_stage(budget)
     reader = reader_of(reading.kind)
     if reader.proven or reading.proven:
         comments = _best_comments(text, reader.comment, focus, budget) if reader.comment in text else []
@@ -113,8 +114,7 @@ def raise_best_lines(reading: Reading, text: str, focus: Focus, budget: int) -> 
         ),
         key=lambda at: (-found.relevance[at], at),
     )
-    # Of the first stage of the budget, so that what is raised does not displace what a smaller budget shows.
-    left = BEST_LINES * (budget >> stages_of(budget)) * CHARACTERS_PER_TOKEN
+    left = BEST_LINES * first_stage(budget) * CHARACTERS_PER_TOKEN
     shown: set[int] = set()
     shapes: set[str] = set()
     for at in order[:_MOST_BEST]:

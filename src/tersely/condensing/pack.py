@@ -204,6 +204,14 @@ def stages_of(budget: int, smallest: int = SMALLEST_STAGE) -> int:
     return stages
 
 
+def first_stage(budget: int) -> int:
+    """Return the part of a budget with which packing begins.
+
+    What a reader chooses by it is the same for every budget that begins so, so it displaces nothing.
+    """
+    return budget >> stages_of(budget)
+
+
 def fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
     """Return the first lines of a head that fit, at least the beginning of the first one."""
     if not text or not tokenizer.exceeds(text, tokens):
@@ -534,7 +542,8 @@ class _Packing:
     def _squeeze(self, index: int, chain: list[int], room: int) -> bool:
         """Show part of a unit that exceeds the remaining budget, if enough budget remains."""
         unit = self.units[index]
-        if unit.score <= 0 or room < 12 or len(unit.text) < 160 or unit.shows or unit.last < unit.first:
+        is_count = unit.last < unit.first or (not unit.count and unit.folded)
+        if unit.score <= 0 or room < 12 or len(unit.text) < 160 or unit.shows or is_count:
             return False  # Counts, and what is shown of several lines, are laid out by the reader, not cut like a line.
         rough = sum(len(self.units[at].text) for at in chain)
         if rough / 12 > room:

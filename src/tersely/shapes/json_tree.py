@@ -35,6 +35,10 @@ DEEPEST = 1_000
 _WHOLE_STRING = re.compile(rf"\s*{_STRING}\s*", re.S)
 
 
+EMPTY_KEY = '""'
+"""How a key without characters is shown, so that its values are not taken for those of the object around it."""
+
+
 def one_string(text: str) -> str | None:
     """Return the content of a text that is a single JSON string of several lines."""
     if text.count("\\n", 0, 20_000) < 3 or not text.lstrip().startswith('"'):
@@ -197,7 +201,7 @@ class _Scanner:
     def _entry(self, match: re.Match[str]) -> int:
         key, string, scalar, bracket = match.groups()
         # Records repeat their keys; one copy of each serves all.
-        key = intern(unescape(key) if "\\" in key else key)
+        key = intern(unescape(key) if "\\" in key else key or EMPTY_KEY)
         at = self._line_at(match.start(1))
         if bracket is not None:
             return self._open(key, bracket, at, match.end())
@@ -209,7 +213,7 @@ class _Scanner:
 
     def _loose_entry(self, match: re.Match[str]) -> int:
         double, single, bare, string, quoted, scalar, bracket = match.groups()
-        key = unescape(double if double is not None else single if single is not None else bare)
+        key = unescape(double if double is not None else single if single is not None else bare) or EMPTY_KEY
         at = self._line_at(match.start())
         if bracket is not None:
             return self._open(key, bracket, at, match.end())

@@ -36,6 +36,8 @@ _BLOCK = re.compile(r"(?:![\w!/.-]*\s+)?[|>][-+0-9]*\s*(?:#.*)?$")
 _SECTION = re.compile(r"(\[{1,2}[^\[\]]{1,80}\]{1,2})\s*$")
 _HEADING = re.compile(r"(#{1,6})\s+(?=\S)")
 _RULE = re.compile(r"\s*[-=_*~#]{3,}[\s=-]*$")
+_HEADER_RULE = re.compile(r"\s*[-=]{2,}(?:\s+[-=]{2,})+\s*$")
+"""The line below the header of a table: a rule for each column."""
 _BLANKS = re.compile(r"\s+")
 _ROW_COUNT = re.compile(r"\(\d+ rows?\)$")
 """The last line of a query result: the next result, although indented, does not belong to it."""
@@ -179,7 +181,12 @@ class _Outline:
             self._new_record(number)
         self.fresh = False
         parent = self._parent(indent)
-        if split is None:
+        if self._opens_table(number):
+            node = self.tree.add(parent, "", OBJECT, " ".join(content.split()), number)
+            self.tree.headers.add(node)
+            self.stack.append((indent - 0.25, node))
+            return number + 1
+        if split is None or parent in self.tree.headers:
             return self._plain(parent, content, number, at, indent)
         return self._entry(parent, split, content, indent, number)
 
@@ -191,6 +198,11 @@ class _Outline:
         if key == self.first_key:
             return not _is_title(self.lines[number - 2])
         return _is_title(self.lines[number - 1]) and _key_of(self.lines[number : number + 1]) == self.first_key
+
+    def _opens_table(self, number: int) -> bool:
+        """Whether a line is the header of a table: the owner of its rows, which say little without it."""
+        below = self.lines[number] if not self.yaml and number < len(self.lines) else ""
+        return "--" in below and _HEADER_RULE.match(below) is not None
 
     def _opens_section(self, content: str, number: int) -> bool:
         """Add an INI section or a Markdown heading, if the line is one."""

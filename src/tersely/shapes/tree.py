@@ -37,6 +37,10 @@ class Tree:
     """Leaves whose value ends on a later line of the source → that line."""
     apart: set[int] = field(default_factory=set)
     """Those of `whole` whose lines are source lines, starting below their key."""
+    pairs: dict[int, str] = field(default_factory=dict)
+    """Fields that are written as a pair → all before the value: `Key: port\\nValue` for `{Key: port, Value: 80}`."""
+    headers: set[int] = field(default_factory=set)
+    """Owners whose value is the header of a table, of which they own the rows."""
 
     def add(self, parent: int, key: str, kind: int, value: str = "", line: int = 1) -> int:
         self.parent.append(parent)
@@ -89,6 +93,8 @@ class Tree:
             written={moved[node]: key for node, key in self.written.items() if node in moved},
             ends={moved[node]: line for node, line in self.ends.items() if node in moved},
             apart={moved[node] for node in self.apart if node in moved},
+            pairs={moved[node]: text for node, text in self.pairs.items() if node in moved},
+            headers={moved[node] for node in self.headers if node in moved},
         )
 
 

@@ -17,6 +17,7 @@ from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import Features
 from tersely.condensing.focus import Focus, Found, scan
+from tersely.condensing.pack import first_stage
 from tersely.condensing.readers.outlines import is_yaml
 from tersely.condensing.records import (
     Column,
@@ -77,6 +78,12 @@ MOST_COUNTED = 12
 """Openings that the head counts one by one."""
 LONGEST_GROUP = 48
 """Characters of an opening in such a count."""
+MOST_STANDING_OUT = 4
+"""Blocks with odd or requested values whose other fields are worth as much as the openings of all blocks; if more are
+equally odd, none of them stands out.
+"""
+LEAST_ODD = 0.3
+"""What a field of such a block gains at least."""
 INDEX = 1.5
 """What openings gain if all of them together are an affordable index of the text."""
 INDEX_SHARE = 0.35
@@ -143,8 +150,10 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
     ranked = _score(records, texts, found, focus)
     rows = _RowScores(records, texts, found, focus, named=named, ranked=ranked)
     units = _shared_lines(records, texts, filled, rows)
+    standing_out = _standing_out(records)
     chosen = _of_best(records, min(MOST_UNITS, 2_000 + 4 * budget))
-    of_opening = INDEX if _size_of_openings(records, texts) <= INDEX_SHARE * budget * CHARACTERS_PER_TOKEN else 0.0
+    room = INDEX_SHARE * first_stage(budget) * CHARACTERS_PER_TOKEN
+    of_opening = INDEX if _size_of_openings(records, texts) <= room else 0.0
     order = sorted(
         [(index, None) for index in (*preface, *loose)] + [(record.lines[0], at) for at, record in enumerate(records)]
     )
@@ -156,7 +165,10 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
             units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
         else:
             first = len(units)
-            units += _units(records[at], texts, filled, rows, first, whole=at in chosen, of_opening=of_opening)
+            beside = INDEX if at in standing_out else 0.0
+            units += _units(
+                records[at], texts, filled, rows, first, whole=at in chosen, of_opening=of_opening, beside=beside
+            )
             openings.append(units[first])
     _count_equal(openings)
     return Reading("records", units, head=_head(records, rows))
@@ -273,7 +285,7 @@ def _score(records: list[Record], texts: list[str], found: Found, focus: Focus) 
 
 
 def _raise_odd_fields(records: list[Record], texts: list[str], worth: float) -> None:
-    """Raise the fields that differ in a word from the same field of nearly all other blocks."""
+    """Raise the fields that differ in a word, or after their label, from the same field of nearly all other blocks."""
     fields: dict[tuple[str, int], tuple[list[int], list[int], list[list[str]]]] = {}
     for row, record in enumerate(records):
         for index in record.fields:
@@ -282,6 +294,12 @@ def _raise_odd_fields(records: list[Record], texts: list[str], worth: float) -> 
             rows.append(row)
             places.append(index)
             found.append(words)
+            label = _LABEL.match(texts[index][:LONGEST_LINE].lstrip())
+            if label:
+                rows, places, found = fields.setdefault((label[1], 0), ([], [], []))
+                rows.append(row)
+                places.append(index)
+                found.append([texts[index][:LONGEST_LINE].lstrip()[label.start(2) :]])
     for (_, length), (rows, places, found) in fields.items():
         if len(rows) < 5 or length > MOST_WORDS:
             continue
@@ -377,6 +395,16 @@ def _sortable(value: str) -> str:
     month = _MONTHS.index(name) + 1 if name in _MONTHS else 0
     clock = _CLOCK.search(value)
     return f"{year[0]}-{month:02}-{int(date[2] or date[3]):02} {clock[0] if clock else ''}".strip() if month else value
+
+
+def _standing_out(records: list[Record]) -> set[int]:
+    """Return the few blocks with the oddest values: what else they say belongs to these."""
+    gains = {at: max(record.raised.values()) for at, record in enumerate(records) if record.raised}
+    best = max(gains.values(), default=0.0)
+    found = sorted(gains, key=lambda at: (-gains[at], at))[: MOST_STANDING_OUT + 1]
+    if best < LEAST_ODD or (len(found) > MOST_STANDING_OUT and gains[found[-1]] >= best):
+        return set()
+    return {at for at in found[:MOST_STANDING_OUT] if gains[at] >= LEAST_ODD}
 
 
 def _of_best(records: list[Record], most: int) -> set[int]:
@@ -487,12 +515,20 @@ def _shared_lines(records: list[Record], texts: list[str], filled: list[int], ro
 
 
 def _units(
-    record: Record, texts: list[str], filled: list[int], rows: _RowScores, base: int, *, whole: bool, of_opening: float
+    record: Record,
+    texts: list[str],
+    filled: list[int],
+    rows: _RowScores,
+    base: int,
+    *,
+    whole: bool,
+    of_opening: float,
+    beside: float,
 ) -> Iterator[Unit]:
     """Yield the units of a block: the opening with the fields right below it that locate it, then its other lines.
 
     A block whose opening does not tell it from others is named by its fields: whatever is shown of it comes with them,
-    and with the opening unless all blocks have the same.
+    and with the opening unless all blocks have the same. Fields gain `beside` beside one that stands out.
     """
     opened = 1
     while opened < min(3, len(record.lines)) and rows.is_identity(record.lines[opened], record, texts):
@@ -525,7 +561,8 @@ def _units(
             share = SHARE_OF_FIELD * min(1.0, USUAL_FIELDS / len(fields))
         elif not titled:
             share, titled = OF_TITLE if not only_name else 1.0, True
-        scores.append(share * record.score + rows.own[index])
+        score = share * record.score + rows.own[index]
+        scores.append(max(score, record.score + beside) if beside and index in fields else score)
     best = max([record.score, *scores])
     above = base if head else None
     for place, (index, score) in enumerate(zip(record.lines[opened:], scores, strict=True), base + bool(head)):

@@ -10,7 +10,6 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 """
 
 import heapq
-from collections import Counter
 from collections.abc import Hashable
 
 from tersely.condensing.account import ValuePlaces, runs_of
@@ -29,9 +28,6 @@ from tersely.shapes.tree import LEAF, LIST, OBJECT, TEXT, Tree
 MOST_UNITS = 30_000
 BY_LINE = frozenset(("yaml", "outline"))
 """Kinds with one value per line. What is shown of them are lines of the source, never several joined."""
-
-FEWEST_LABELS = 12
-"""Values below one owner, each with a key that occurs nowhere else, from which on they reduce each other's score."""
 
 
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading:
@@ -61,7 +57,7 @@ class TreeReading:
         """Units that say what all records have in a field."""
         self.counted = [leaves for _, leaves in counts]
         """For each of them the leaves whose values it counts."""
-        self.labelled = self._owners_of_labels()
+        self.labelled = shape.labelled
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
         leaves = (
             node
@@ -85,28 +81,19 @@ class TreeReading:
             above = tree.parent[above]
         return -1, ""
 
-    def _owners_of_labels(self) -> set[int]:
-        """Return the owners of many values with keys of their own, such as labels: each says as little as the next."""
-        tree, shape = self.tree, self.shape
-        times = Counter(shape.paths)
-        return {
-            node
-            for node, inside in enumerate(shape.children)
-            if inside
-            and len(inside) >= FEWEST_LABELS
-            and tree.parent[node] >= 0
-            and all(tree.kind[child] == LEAF and times[shape.paths[child]] == 1 for child in inside)
-        }
-
     def reading(self) -> Reading:
         tree, scores = self.tree, self.scores
-        leaves = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in self.identifying]
+        chosen = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in self.identifying]
+        chosen += self.shape.identity  # A record is also chosen for its name.
         most = min(MOST_UNITS, 2_000 + 4 * self.budget)
-        if len(leaves) > most:
-            leaves = sorted(heapq.nsmallest(most, leaves, key=lambda node: (-scores[node], node)))
-        wanted = set(leaves)
-        for leaf in leaves:
-            node = tree.parent[leaf]
+        if len(chosen) > most:
+            worth = {
+                record: max(scores[leaf] for leaf in named) for record, named in self.shape.identity.items() if named
+            }
+            chosen = heapq.nsmallest(most, chosen, key=lambda node: (-worth.get(node, scores[node]), node))
+        wanted = set(chosen)
+        for below in chosen:
+            node = tree.parent[below]
             while node >= 0 and node not in wanted:
                 wanted.add(node)
                 node = tree.parent[node]
@@ -151,7 +138,8 @@ class TreeReading:
         text = self.label(node)
         # A record that no line opens shows no line of its own.
         last = line if text or node not in tree.joint else line - 1
-        score = self.scores[node] if tree.value[node] else -1.0
+        # The header of a table says something above a row only.
+        score = self.scores[node] if tree.value[node] and node not in tree.headers else -1.0
         if parent in shape.maps and self.represented:
             # The name of a record says something new even if its values do not.
             score = max(
@@ -178,7 +166,8 @@ class TreeReading:
         """Return the lines of a leaf and of what is between it and a node above it."""
         lines: list[int] = []
         while leaf != node and leaf >= 0:
-            lines.append(self.tree.line[leaf])
+            line = self.tree.line[leaf]
+            lines += range(line, max(line, self.tree.ends.get(leaf, line) if leaf in self.tree.pairs else line) + 1)
             leaf = self.tree.parent[leaf]
         return lines
 
@@ -199,6 +188,8 @@ class TreeReading:
         value = tree.value[node]
         if "\n" in value and not self.by_line:
             value = value.replace("\n", "\\n")  # As it is written in a string.
+        if self.by_line and node in tree.pairs:
+            return f"{tree.pairs[node]}: {value}"
         parent = tree.parent[node]
         if not tree.key[node] or (parent >= 0 and tree.kind[parent] in (LIST, TEXT) and node not in tree.named):
             return value or '""'

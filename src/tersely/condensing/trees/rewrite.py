@@ -207,6 +207,7 @@ def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int],
         tree.named[child] = tree.value[name]
         if size == 2:
             tree.kind[child] = LEAF
+            tree.pairs[child] = f"{tree.key[name]}: {tree.value[name]}\n{tree.key[value]}"
             tree.key[child], tree.value[child] = tree.value[name], tree.value[value]
             dropped[name] = dropped[value] = 1
             last = max(tree.line[name], tree.line[value])

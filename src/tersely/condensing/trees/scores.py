@@ -72,6 +72,8 @@ class LeafScorer:
         """Fields of the records that answer the question best."""
         self.columns: dict[int, list[int]] = {}
         """Path → its leaves."""
+        self.leaders: dict[int, float] = {}
+        """Values that a superlative of the question asks for, the highest or lowest of their field."""
         self.matches: dict[int, float] = {}
         """Path → how well its keys match the question."""
         self._sharpen()
@@ -121,6 +123,9 @@ class LeafScorer:
             self.winning = WinningRecords(tree, self.shape, found).complete(scores, troubled=focus.trouble)
         if focus and not focus.superlative:
             self.winning |= self._raise_rare(scores)
+        if self.leaders:
+            best = sorted(self.leaders, key=lambda leaf: (-self.leaders[leaf], leaf))[:MOST_WINNERS]
+            self.winning |= WinningRecords(tree, self.shape, found).complete_leaders(scores, best)
         return scores
 
     def _raise_rare(self, scores: list[float]) -> set[int]:
@@ -217,7 +222,7 @@ class LeafScorer:
         measured = self._measured()
         best_match = max((matches.get(path, 0.0) for path in columns), default=0.0)
         best_measured = max((matches.get(path, 0.0) for path in measured), default=0.0)
-        meant = {path: way for path in measured if (way := meant_direction(focus.text, shape.path_key[path]))}
+        meant = {path: way for path in measured if (way := self._meant_direction(path))}
         absence = asks_for_absence(focus.text)
         for path, nodes in columns.items():
             values = [tree.value[node] for node in nodes]
@@ -242,6 +247,10 @@ class LeafScorer:
                 self._negated(scores, nodes, values, 1.0 + 1.5 * strength)
             self._novelty(scores, nodes, values)
 
+    def _meant_direction(self, path: int) -> int:
+        first = [self.tree.value[node] for node in self.columns[path][:8]]
+        return meant_direction(self.focus.text, self.shape.path_key[path], first)
+
     def _measured(self) -> dict[int, list[float | None]]:
         """Return the fields of numbers: path → the number of each leaf."""
         tree = self.tree
@@ -265,6 +274,8 @@ class LeafScorer:
             bonus = (4.0 if named else 2.8) * asked
             for rank, position in enumerate(extremes(known, way, 4)):
                 scores[nodes[position]] += bonus / (1 + 0.35 * rank)
+                if not rank:
+                    self.leaders[nodes[position]] = bonus
 
     def _raise_missing(self, scores: list[float], path: int, nodes: list[int]) -> None:
         """Raise the records without a value in a field, if most records have one."""

@@ -28,6 +28,8 @@ _FEWEST_FINDINGS = 8
 _MOST_BELOW = 8
 _MOST_INSIDE = 60
 """Nodes of a record that are searched for its place."""
+FEWEST_LABELS = 12
+"""Values below one owner, each with a key that occurs nowhere else, from which on they reduce each other's score."""
 _OPAQUE = re.compile(r"\d+|[0-9a-fA-F]{8,}|[0-9a-fA-F-]{30,}|[A-Za-z0-9+/=_-]{18,}")
 
 _NAMING_OBJECTS = frozenset(("metadata", "labels", "metric", "package", "tags", "attributes", "resource"))
@@ -52,6 +54,7 @@ class TreeShape:
         if self.positional:
             self._walk_paths()
         self.record_paths = {self.paths[node] for node, is_record in enumerate(self.record) if is_record}
+        self.labelled = self._owners_of_labels()
         groups = self._record_groups()
         self.identity = self._identities(groups)
         for records in groups:
@@ -135,6 +138,18 @@ class TreeShape:
                     maps.add(node)
         return maps
 
+    def _owners_of_labels(self) -> set[int]:
+        """Return the owners of many values with keys of their own, such as labels: each says as little as the next."""
+        times = Counter(self.paths)
+        return {
+            node
+            for node, inside in enumerate(self.children)
+            if inside
+            and len(inside) >= FEWEST_LABELS
+            and self.tree.parent[node] >= 0
+            and all(self.tree.kind[child] == LEAF and times[self.paths[child]] == 1 for child in inside)
+        }
+
     def _walk_paths(self) -> None:
         """Number the path of each node; indices and names of records are not part of a path."""
         tree, maps, positional = self.tree, self.maps, self.positional
@@ -148,12 +163,12 @@ class TreeShape:
             above = paths[parent] if parent >= 0 else -1
             if parent >= 0 and (tree.kind[parent] in (LIST, TEXT) or parent in maps):
                 step = "[]"
-                if parent in positional:
+                if node in tree.named:
+                    step = tree.named[node]
+                elif parent in positional:
                     place = place + 1 if parent == before else 0
                     before = parent
                     step = f"[{place}]"
-                elif node in tree.named:
-                    step = tree.named[node]
             else:
                 step = tree.key[node]
             entry = (above, step)

@@ -67,6 +67,18 @@ class WinningRecords:
                     raised.add(leaf)
         return raised
 
+    def complete_leaders(self, scores: list[float], leaders: list[int]) -> set[int]:
+        """Raise the fields of the records with the highest or lowest values that are asked for; return them."""
+        raised: set[int] = set()
+        for leaf in leaders:
+            record = self._record_of(leaf)
+            for place, beside in enumerate(self._fields_of(record) if record >= 0 else ()):
+                worth = FIELD_SHARE * scores[leaf] * (1 - 0.4 * place / MOST_FIELDS)
+                if worth > scores[beside]:
+                    scores[beside] = worth
+                    raised.add(beside)
+        return raised
+
     def _covered(self, leaf: int, record: int) -> float:
         """Return the share of the best record's terms that a field has with the names around it.
 
@@ -155,9 +167,14 @@ class WinningRecords:
         return sum(self.found.weights[term] for term in sorted(terms))
 
     def _record_of(self, leaf: int) -> int:
-        """Return the record of a leaf: the nearest object, and the records around it as long as they are small."""
+        """Return the record of a leaf: the nearest object, and the records around it as long as they are small.
+
+        Labels are none, nor are the plain values of a map: what one of them says is not completed by the others.
+        """
         tree, sizes = self.tree, self.sizes
         found = -1
+        if tree.parent[leaf] in self.shape.labelled or tree.parent[leaf] in self.shape.maps:
+            return found
         node = tree.parent[leaf]
         while node >= 0:
             if tree.kind[node] == OBJECT and (found < 0 or sizes[node] <= MOST_FIELDS):
