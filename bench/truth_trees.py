@@ -27,6 +27,8 @@ _INSIDE = re.compile(r"[\w.\[\]-]*\w(?:\[\d+\])?(?:\.[\w-]+)* \(.*\):|[\w-]+\[\d
 """The place of a text inside a value, above what is shown of it: `content[0].text (type: text):`."""
 _TIMES = re.compile(r"(.*?) ×(\d[\d,]*)(?:, |$)", re.S)
 _RANGE = re.compile(r"(-?\S+) – (-?\S+?)(?:, |$)")
+_POSITION = re.compile(r"\[(\d+)\]")
+"""A value of a short list that all records have in the same length: `value[1]`."""
 _NAMES = ("key", "name", "k", "label", "tag", "attribute", "property", "field")
 _VALUES = ("value", "val", "v", "values")
 _FILLED = re.compile(r"\S")
@@ -79,9 +81,9 @@ def _node(key: str, value: object) -> Node:
     if isinstance(value, list | dict) and not value:
         return Node(key, "{}" if isinstance(value, _Pairs | dict) else "[]")
     if isinstance(value, _Pairs):
-        return Node(key, inside=_grouped([_node(str(name), inner) for name, inner in value]))
+        return Node(key, inside=_grouped([_node(str(name) or '""', inner) for name, inner in value]))
     if isinstance(value, dict):
-        return Node(key, inside=[_node(str(name), inner) for name, inner in value.items()])
+        return Node(key, inside=[_node(str(name) or '""', inner) for name, inner in value.items()])
     if isinstance(value, list):
         return Node(key, inside=[_node("", inner) for inner in value], listed=True)
     if isinstance(value, bool) or value is None:
@@ -488,6 +490,12 @@ def _values_of(records: list[Node], label: str) -> list[str]:
                     waiting.append((child, ""))
                 elif left.startswith(child.key + ".") and child.key:
                     waiting.append((child, left[len(child.key) + 1 :]))
+                elif (
+                    child.listed
+                    and left.startswith(f"{child.key}[")
+                    and (at := _POSITION.fullmatch(left, len(child.key)))
+                ):
+                    waiting += [(item, "") for item in (child.inside or [])[int(at[1]) : int(at[1]) + 1]]
             if node.inside and not node.listed and node is not record:
                 for name in _names_of(node):
                     if left.startswith(name + "."):

@@ -211,3 +211,67 @@ def test_entries_of_a_list_that_look_like_fields_are_not_counted_as_absent() -> 
                       "### Qualified teams", *(f"{entry} in year {at}" for at, entry in enumerate(entries)),
                       "CBS Sports Writer"])  # fmt: skip
     assert "absent" not in condense_structurally(text, 300, "Which teams had an appearance?").text
+
+
+def _machines(count: int = 60) -> list[dict[str, object]]:
+    return [
+        {
+            "id": f"i-{number * 7919:08x}",
+            "type": "small",
+            "started": f"2025-02-{number % 27 + 1:02}T08:00:00Z" if number != 31 else "2018-06-01T08:00:00Z",
+            "tags": {"owner": f"team {number % 5}", "room": f"room {number}"},
+            "balance": -12.5 if number == 44 else round(number * 1.7 + 3, 1),
+            "took": {"time": 4123.5 if number == 12 else number % 9 + 1},
+        }
+        for number in range(count)
+    ]
+
+
+def test_the_record_with_the_extreme_value_is_shown_with_its_other_fields() -> None:
+    text = condense_structurally(json.dumps({"machines": _machines()}), 300, "Which machine is the oldest?").text
+    record = text[text.index("2018-06-01") - 300 : text.index("2018-06-01") + 300]
+    assert "room 31" in record
+
+
+def test_a_date_is_no_duration() -> None:
+    text = condense_structurally(json.dumps({"machines": _machines()}), 300, "Which machine was slowest?").text
+    assert "4123.5" in text
+    assert "room 12" in text
+
+
+def test_negative_numbers_are_found_by_that_word() -> None:
+    text = condense_structurally(json.dumps(_machines()), 300, "Which machine has a negative balance?").text
+    assert "balance: -12.5" in text
+    assert "room 44" in text
+
+
+def test_values_of_short_lists_are_counted_by_their_position() -> None:
+    samples = [{"metric": {"instance": f"10.0.0.{at}"}, "value": [17400, "0" if at == 23 else "1"]} for at in range(70)]
+    text = condense_structurally(json.dumps({"result": samples}), 500, "How many instances are up?").text
+    assert "value[1]: 1 ×69, 0 ×1" in text
+
+
+def test_values_of_pairs_are_counted_by_their_name() -> None:
+    records = [
+        {"id": f"m-{at}", "tags": [{"Key": "Name", "Value": f"web-{at}"}, {"Key": "Team", "Value": "ab"[at % 2]}]}
+        for at in range(60)
+    ]
+    text = condense_structurally(json.dumps(records), 500, "How many have the team a?").text
+    assert "tags.Team: a ×30, b ×30" in text
+
+
+def test_an_empty_key_is_shown() -> None:
+    packages: dict[str, dict[str, object]] = {"": {"name": "shop", "private": True}}
+    packages |= {f"modules/part-{at}": {"version": f"1.{at}"} for at in range(90)}
+    text = condense_structurally(json.dumps({"packages": packages}, indent=1), 300, "Is the shop private?").text
+    assert '"": name: shop' in text
+
+
+def test_what_all_records_share_is_stated_whole_or_not_at_all() -> None:
+    records = [
+        {"id": at, "note": f"n{at}", **{f"setting {n}": f"the value {n} of the setting" for n in range(8)}}
+        for at in range(30)
+    ]
+    for budget in range(60, 300, 5):
+        for line in condense_structurally(json.dumps(records), budget).text.split("\n"):
+            assert not line.startswith("[all ") or line.endswith("]")

@@ -121,6 +121,7 @@ _MEASURE = re.compile(
     re.I,
 )
 """Amounts and durations. As limits or time spans they are hardly search terms: any line may contain a 5 or a 10."""
+_NEGATIVE = re.compile(r"(?<!false )(?<!true )\bnegative\b|\bbelow zero\b|\bless than zero\b", re.I)
 _LIMITED = re.compile(rf"{_COMPARISON.pattern}|\b(?:last|past|previous|within|every|for|in|least|most|than)\b", re.I)
 
 _NOT = re.compile(
@@ -573,6 +574,8 @@ def _comparisons(text: str) -> tuple[Comparison, ...]:
         amount = _AMOUNT.match(text, match.end())
         if amount and not _TIME_IN_TEXT.match(text, amount.start(1)):
             found.append(Comparison(match.group("up") is not None, float(amount.group(1)), amount.group(2)))
+    if _NEGATIVE.search(text):
+        found.append(Comparison(False, -1e-9, ""))  # Zero is not.
     return tuple(found)
 
 

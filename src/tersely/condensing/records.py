@@ -275,16 +275,20 @@ _MISSING = frozenset(
 )
 
 
-def meant_direction(question: str, label: str) -> int:
+def meant_direction(question: str, label: str, values: Sequence[str] = ()) -> int:
     """Return 1 or -1 if a superlative of the question means the highest or lowest value under this label, else 0.
 
-    "Oldest" means the highest age or the earliest date; "longest" the highest duration.
+    "Oldest" means the highest age or the earliest date; "longest" the highest duration, and no date.
     """
     measures = _meant_by(question)
     if not measures:
         return 0
     stems = {stem(part) for part in subwords(label)} | set(subwords(label))
-    return next((direction for names, direction in measures if not stems.isdisjoint(names)), 0)
+    is_date = next((_DATE.match(value) is not None for value in values if value not in _EMPTY), False)
+    return next(
+        (direction for names, direction in measures if not (stems.isdisjoint(names) or (is_date and names is _TIMES))),
+        0,
+    )
 
 
 @lru_cache(maxsize=64)
@@ -323,7 +327,11 @@ def weigh_columns(scores: list[float], columns: list[Column], focus: Focus, lead
         at: numbers for at, column in enumerate(columns) if (numbers := numbers_of(_ends(column.values))) is not None
     }
     best_measured = max((matches[at] for at in measured), default=0.0)
-    meant = {at: direction for at in measured if (direction := meant_direction(focus.text, columns[at].label))}
+    meant = {
+        at: direction
+        for at in measured
+        if (direction := meant_direction(focus.text, columns[at].label, columns[at].values))
+    }
     absence = asks_for_absence(focus.text)
     odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.6
     oddest: dict[int, float] = {}

@@ -86,12 +86,14 @@ class TreeCounts:
         constant: dict[int, list[int]] = {}
         for path, nodes in worth.columns.items():
             owner = self.shape.record_path(path)
-            if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path][:1] == "[":
+            if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path] == "[]":
                 continue
             values = [self.tree.value[node] for node in nodes]
             nested = self.records[path] - len(nodes)
             absent = max(0, self.records[owner] - len(nodes) - nested)
             label = self.shape.path_key[path]
+            if label[:1] == "[":
+                label = self.shape.path_key[self.shape.path_parent[path]] + label  # `value[1]`, of a short list.
             named = match_of(label, worth.focus)
             match = max(worth.matches.get(path, 0.0), named)
             is_constant = not absent and not nested and values.count(values[0]) == len(values)
@@ -153,7 +155,7 @@ class TreeCounts:
             if self.shape.path_key[path] not in ("[]", ""):
                 steps.append(self.shape.path_key[path])
             path = self.shape.path_parent[path]
-        return ".".join(reversed(steps))
+        return ".".join(reversed(steps)).replace(".[", "[")
 
     def _group(self, owner: int) -> str:
         return f"{self.records[owner]} {self._label(owner, -1) or 'records'}"
