@@ -479,3 +479,107 @@ def test_a_comment_that_names_the_columns_is_the_header() -> None:
     rows = [f"chr{number % 22}\t{number * 100}\trs{number}\tPASS" for number in range(80)]
     text = "\n".join(["##fileformat=VCFv4.2", "#CHROM\tPOS\tID\tFILTER", *rows]) + "\n"
     assert "[80 rows; FILTER: PASS ×80]" in condense_structurally(text, 400, "which are filtered").text
+
+
+def test_comments_between_rows_are_no_rows_and_keep_their_place() -> None:
+    rows = [f"SKU-{number:05},{number % 7},9.99,north" for number in range(200)]
+    text = "\n".join(["sku,qty,price,warehouse", *rows[:90], "# reloaded after the outage", *rows[90:], "# end"])
+
+    shown = condense_structurally(text, 400, "when was it reloaded after an outage").text
+
+    assert "[200 rows; " in shown
+    assert "of 200]" in shown
+    assert "absent" not in shown
+    assert "# reloaded after the outage" in shown
+    following = [line for line in shown.split("\n") if line.startswith("SKU-")]
+    assert following == sorted(following)
+    assert shown.index("SKU-00000") < shown.index("# reloaded") < shown.index("# end")
+
+
+def test_a_sign_after_a_backslash_belongs_to_its_cell() -> None:
+    states = ["ok"] * 44 + ["late \\| paging"] + ["ok"] * 25
+    rows = [f"| svc-{number} | team-a | {state} |" for number, state in enumerate(states)]
+    text = "\n".join(["| Service | Owner | Status |", "|---|---|---|", *rows])
+
+    assert "Status: ok ×69, late \\| paging ×1" in condense_structurally(text, 300, "").text
+
+
+def test_empty_last_cells_of_a_drawn_table_are_empty_and_not_absent() -> None:
+    rows = [
+        f" {number} | {'paid' if number % 9 else 'open'} | {'gift' if number % 5 == 0 else ''}" for number in range(80)
+    ]
+    text = "\n".join([" id | status | note ", "----+--------+------", *rows])
+
+    assert 'note: "" ×64, gift ×16' in condense_structurally(text, 300, "note").text
+
+
+def test_rows_of_several_lines_are_not_counted_by_line() -> None:
+    text = "+-------------+----------+\n| GPU  Name   | ECC      |\n| Temp  Power | GPU-Util |\n|=============+==========|\n"
+    text += "".join(
+        f"|   {number}  A100   |        0 |\n| {31 + number}C    60W  | {number:>3}%     |\n+-------------+----------+\n"
+        for number in range(60)
+    )
+
+    shown = condense_structurally(text, 300, "which is the hottest").text
+
+    assert " rows" not in shown
+    assert " of " not in shown.split("[left out")[0]
+    assert "| Temp Power | GPU-Util |" in shown
+
+
+def test_the_first_row_of_a_ruled_table_is_a_header_only_with_a_rule_below_it() -> None:
+    text = "|  Groups  |\n" + "".join(
+        f"+----------+--------+\n||  Description | group {number} ||\n||  GroupId     | sg-{number}x  ||\n||  VpcId       | vpc-{number} ||\n"
+        f"|+---------+-------+|\n|||  FromPort  | 44{number}  |||\n|||  ToPort    | 44{number} |||\n||+---------+------+||\n"
+        for number in range(40)
+    )
+
+    assert " of " not in condense_structurally(text, 300, "").text.split("[left out")[0]
+
+
+def test_a_table_ends_where_the_header_of_another_one_follows() -> None:
+    summary = "Transport Total     IP        IPv6\n" + "".join(
+        f"{name}\t  {number}         {number}         0        \n" for number, name in enumerate(("RAW", "UDP", "TCP"))
+    )
+    rows = [
+        f"tcp   {'TIME-WAIT' if number else 'LISTEN   '} 0      {number % 3}          127.0.0.1:{30000 + number}      0.0.0.0:*    "
+        for number in range(60)
+    ]
+    header = "Netid State     Recv-Q Send-Q Local Address:Port  Peer Address:Port Process"
+
+    shown = condense_structurally("\n".join([summary, header, *rows]), 300, "").text
+
+    assert "[60 rows; State: TIME-WAIT ×59, LISTEN ×1]" in shown
+    assert "Transport: " not in shown
+
+
+def test_columns_are_found_by_the_blanks_between_them() -> None:
+    header = "Filesystem                 Size  Used Avail Use% Mounted on"
+    rows = [
+        f"/dev/mapper/vg0-lv{number:<8} {100 + number}G   {number % 9}G  {900 - number}G  {number:>2}% /srv/vol{number}"
+        for number in range(60)
+    ]
+    wrapped = [
+        "nfs.internal.example:/export/a/very/long/path",
+        "                           2.0T  1.9T  100G 100% /mnt/nfs",
+    ]
+
+    shown = condense_structurally("\n".join([header, *rows[:20], *wrapped, *rows[20:]]), 300, "which one is full").text
+
+    assert "Filesystem Size Used Avail Use% Mounted on [" in shown
+    assert "[61 rows; Size: 100G – 159G, 2.0T ×1]" in shown
+    assert "nfs.internal.example:/export/a/very/long/path\n2.0T 1.9T 100G 100% /mnt/nfs" in shown
+
+
+def test_a_wide_command_is_cut_and_not_left_out() -> None:
+    header = "USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND"
+    options = " ".join(f"-Dapp.option{number}=/var/lib/value{number}" for number in range(12))
+    rows = [
+        f"app      {100 + number:>7}  0.{number % 10}  1.0  {10000 + number}  {4000 + number} ?        Sl   08:00   0:00 java-{number} {options}"
+        for number in range(60)
+    ]
+
+    shown = condense_structurally("\n".join([header, *rows]), 500, "").text
+
+    assert "STAT START TIME COMMAND [" in shown or "COMMAND [" in shown
+    assert all(" java-" in line for line in shown.split("\n") if line.startswith("app "))

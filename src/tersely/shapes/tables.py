@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Literal
 
 from tersely.shapes.values import number_of, shape_of
@@ -27,6 +27,12 @@ _FORM = re.compile(r"9\W|\W9|[:=]\s*\S")
 """In the shape of a value: a digit beside a sign, or what follows a name."""
 
 _COMMENT = re.compile(r"\s*(?:#|//|%|--(?!-))")
+
+_FEWEST_TALL = 3
+
+_BARS = "│┃|"
+_WIDEST_ALIGNED = 1_000
+"""In characters. Wider rows are not aligned for a reader."""
 
 RECURS = 0.2
 """Share of the rows with the same word in a column that no header repeats; a header is repeated once a page."""
@@ -52,12 +58,15 @@ class Table:
     repeats: list[int] = field(default_factory=list)
     """Lines that repeat the header, as on every page."""
     comments: list[tuple[int, str]] = field(default_factory=list)
-    """Lines above the header and below the last row that are no rows, with their numbers."""
+    """Lines above, between and below the rows that are no rows, with their numbers."""
 
     def add(self, cells: list[str], text: str, line: int) -> None:
         self.rows.append(cells)
         self.texts.append(text)
         self.lines.append(line)
+
+
+Split = Callable[[str], list[str] | None]
 
 
 @dataclass
@@ -100,11 +109,20 @@ def separated(text: str, fewest: int = 2) -> Table | None:
         table.add([same(cell, cell) for cell in map(str.strip, cells)], line.rstrip(), number)
         if "\n" in line:
             table.ends[number] = number + line.count("\n")
-    while table.rows and len(table.rows[-1]) == 1 and _COMMENT.match(table.texts[-1]):
-        table.rows.pop()
-        table.comments.append((table.lines.pop(), table.texts.pop()))
+    _take_comments(table)
     _take_repeats(table)
     return table if len(table.rows) >= fewest else None
+
+
+def _take_comments(table: Table) -> None:
+    """Take the rows out that are comments: they begin with its sign and have not the usual number of cells."""
+    found = [at for at, text in enumerate(table.texts) if text.lstrip()[:1] in "#/%-" and _COMMENT.match(text)]
+    if not found:
+        return
+    width = len(table.header) or Counter(map(len, table.rows)).most_common(1)[0][0]
+    comments = {at for at in found if len(table.rows[at]) != width}
+    table.comments += [(table.lines[at], table.texts[at]) for at in sorted(comments)]
+    _keep_rows(table, [at for at in range(len(table.rows)) if at not in comments])
 
 
 def _leading_comments(lines: list[str]) -> int:
@@ -250,40 +268,76 @@ def table_parts(text: str, fewest: int = 3) -> Iterator[TablePart]:
 
 def _drawn(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None:
     """Parse a table with `|` between its cells, from line `at` on."""
-    sign = next(
-        (sign for sign in ("│", "┃", "|") if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None
-    )
+    sign = next((sign for sign in _BARS if lines[at].count(sign) >= 2 or lines[at].strip().startswith(sign)), None)
     if sign is None or sum(1 for cell in lines[at].split(sign) if cell.strip(" |/")) < 2:
         return None  # A bar before a line draws no table: `| Status=Not/Inst` of `dpkg -l`.
     table = Table([], sign=f" {sign} ")
     end = at
-    width = lines[at].count(sign)
-    ruled = False
+    border = _border(lines[at], sign)
+    width = len(_drawn_cells(lines[at], sign, border))
+    ruled = at > 0 and _is_drawn_line(lines[at - 1])
+    heights = [0]
     while end < len(lines):
         line = lines[end]
-        if _RULE.fullmatch(line) and line.strip():
-            ruled = ruled or bool(table.rows)
+        if _is_drawn_line(line):
+            heights.append(0)
             if len(table.rows) == 1 and not table.header:
                 table.header, table.header_text, table.header_line = (
                     table.rows.pop(),
                     table.texts.pop(),
                     table.lines.pop(),
                 )
+            ruled = True
             end += 1
             continue
-        if abs(line.count(sign) - width) > max(1, width // 4) or sign not in line:
+        cells = _drawn_cells(line, sign, border)
+        if abs(len(cells) - width) > max(1, width // 4) or sign not in line:
             break
-        cells = [cell.strip() for cell in line.strip().strip(sign).split(sign)]
+        if border and _border(line, sign) != border:
+            break  # A table inside this one, or the one around it.
         table.add(cells, " ".join(line.split()), end + 1)
+        heights[-1] += 1
         end += 1
     if len(table.rows) < fewest:
         return None
+    if _are_tall(heights):
+        if table.header:  # It names the columns of no line.
+            table.rows.insert(0, table.header)
+            table.texts.insert(0, table.header_text)
+            table.lines.insert(0, table.header_line)
+        return Table([], rows=table.rows, texts=table.texts, lines=table.lines, sign=table.sign), end
     first, *others = table.rows
-    named = not any(number_of(cell) is not None for cell in first)
+    named = not ruled and not any(number_of(cell) is not None for cell in first)
+    # Where lines are drawn, one is below the header.
     if not table.header and named and not _is_row_of(first, others) and not _has_their_form(first, others):
         table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
     _take_repeats(table)
     return table, end
+
+
+def _is_drawn_line(line: str) -> bool:
+    return bool(_RULE.fullmatch(line)) and not line.isspace() and line != ""
+
+
+def _border(line: str, sign: str) -> int:
+    """Return how many signs are drawn before the first cell."""
+    row = line.strip()
+    return len(row) - len(row.lstrip(sign))
+
+
+def _are_tall(heights: list[int]) -> bool:
+    """Whether the drawn lines enclose rows of several lines each, as `nvidia-smi` draws them."""
+    height, times = Counter(height for height in heights if height).most_common(1)[0]
+    return height > 1 and times >= _FEWEST_TALL and times >= 0.5 * len(heights)
+
+
+def _drawn_cells(line: str, sign: str, border: int) -> list[str]:
+    """Split a row at its signs, without its border of so many signs; in Markdown, `\\|` belongs to its cell."""
+    row = line.strip()
+    for _ in range(border):
+        row = row.removeprefix(sign).removesuffix(sign)
+    cells = re.split(r"(?<!\\)\|", row) if sign == "|" and "\\|" in row else row.split(sign)
+    return [cell.strip() for cell in cells]
 
 
 def _columns(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None:
@@ -315,7 +369,17 @@ def _columns(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None
     if headed and not any(number_of(cell) is not None for cell in cells):
         table.header, table.header_text, table.header_line = cells, " ".join(header.split()), at + 1
         end = at + 1
+    end = _read_rows(table, lines, end, split, rows)
+    _take_repeats(table)
+    _keep_columns(table, lines)
+    return (table, end) if len(table.rows) >= fewest else None
+
+
+def _read_rows(table: Table, lines: list[str], end: int, split: Split, sample: list[list[str]]) -> int:
+    """Add the rows from line `end` on; return the line after them."""
+    width = len(sample[0])
     misfits = 0
+    numeric = _numeric_columns(sample)
     while end < len(lines):
         line = lines[end]
         if not line.strip():
@@ -327,19 +391,33 @@ def _columns(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None
             end += 1
             continue
         row = split(line)
+        if _may_be_header(line, row, numeric) and row != table.header and _is_header_of(lines, end):
+            break  # Another table begins.
+        if row is None and (row := _wrapped_row(lines, end, split)) is not None:
+            table.add(row, " ".join(line.split()) + "\n" + " ".join(lines[end + 1].split()), end + 1)
+            table.ends[end + 1] = end + 2
+            end += 2
+            continue
         if row is None:
             misfits += 1
             follows = [other for other in lines[end + 1 : end + 4] if other.strip()]
             if misfits > 2 or sum(1 for other in follows if split(other) is not None) < max(1, len(follows) - 1):
                 break
-            row = _full_row(line, len(cells)) or [line.strip()]
+            row = _full_row(line, width) or [line.strip()]
         else:
             misfits = 0
         table.add(row, " ".join(line.split()), end + 1)
         end += 1
-    _take_repeats(table)
-    _keep_columns(table, lines)
-    return (table, end) if len(table.rows) >= fewest else None
+    return end
+
+
+def _wrapped_row(lines: list[str], at: int, split: Split) -> list[str] | None:
+    """Return the cells of a row whose first one is too long, so that the others are on the next line, as in `df`."""
+    word = lines[at].strip()
+    if " " in word or at + 1 >= len(lines) or not lines[at + 1][:1].isspace():
+        return None
+    rest = split(lines[at + 1])
+    return [word, *rest[1:]] if rest is not None and not rest[0] and all(rest[1:]) else None
 
 
 def _take_repeats(table: Table) -> None:
@@ -352,9 +430,13 @@ def _take_repeats(table: Table) -> None:
         return
     kept = set(others)
     table.repeats = [line for at, line in enumerate(table.lines) if at not in kept]
-    table.rows = [table.rows[at] for at in others]
-    table.texts = [table.texts[at] for at in others]
-    table.lines = [table.lines[at] for at in others]
+    _keep_rows(table, others)
+
+
+def _keep_rows(table: Table, places: list[int]) -> None:
+    table.rows = [table.rows[at] for at in places]
+    table.texts = [table.texts[at] for at in places]
+    table.lines = [table.lines[at] for at in places]
 
 
 def _is_title(lines: list[str], at: int, cells: list[str], rows: list[list[str]], *, headed: bool) -> bool:
@@ -385,7 +467,9 @@ def _keep_columns(table: Table, lines: list[str]) -> None:
         else _have_empty_cells(table, lines)
     ):
         table.header_text = lines[table.header_line - 1].rstrip() if table.header_text else ""
-        table.texts = [lines[at - 1].rstrip() for at in table.lines]
+        table.texts = [
+            "\n".join(line.rstrip() for line in lines[at - 1 : table.ends.get(at, at)]) for at in table.lines
+        ]
 
 
 def _have_empty_cells(table: Table, lines: list[str]) -> bool:
@@ -400,15 +484,27 @@ def _last_filled(row: list[str]) -> int:
     return max((at for at, cell in enumerate(row) if cell), default=0)
 
 
+def _numeric_columns(rows: list[list[str]]) -> list[int]:
+    """Return the columns in which nearly all rows have a number."""
+    return [
+        at
+        for at in range(max(map(len, rows), default=0))
+        if sum(1 for row in rows if at < len(row) and number_of(row[at]) is not None) >= 0.8 * len(rows)
+    ]
+
+
+def _may_be_header(line: str, row: list[str] | None, numeric: list[int]) -> bool:
+    """Whether a line among rows with numbers has no digit, and words where they have numbers."""
+    if not numeric or any(sign.isdigit() for sign in line):
+        return False
+    return row is None or all(at < len(row) and row[at][:1].isalpha() for at in numeric)
+
+
 def _is_above(cells: list[str], rows: list[list[str]]) -> bool:
     """Whether a line is no row of these: it has words where they have numbers, and no cell of theirs."""
     if len(rows) < 3 or any(sign.isdigit() for cell in cells for sign in cell):
         return False
-    numeric = [
-        at
-        for at in range(len(cells))
-        if sum(1 for row in rows if at < len(row) and number_of(row[at]) is not None) >= 0.8 * len(rows)
-    ]
+    numeric = [at for at in _numeric_columns(rows) if at < len(cells)]
     if not numeric or not all(cells[at][:1].isalpha() for at in numeric):
         return False
     return not any(cell == other for row in rows for cell, other in zip(cells, row, strict=False) if cell)
@@ -424,9 +520,6 @@ def _is_row_of(cells: list[str], rows: list[list[str]]) -> bool:
         any(sign.isalnum() for sign in cell) and sum(1 for row in rows if at < len(row) and row[at] == cell) >= often
         for at, cell in enumerate(cells)
     )
-
-
-Split = Callable[[str], list[str] | None]
 
 
 def _splitter(header: str, body: list[str], underlined: bool = False) -> Split | None:
@@ -452,6 +545,9 @@ def _splitter(header: str, body: list[str], underlined: bool = False) -> Split |
         return None  # It looks like the rows below it: a row itself.
     trials: list[Split] = []
     starts = [match.start() for match in re.finditer(r"(?:(?<=\s\s)|(?<=^)|(?<=\t))\S", header)]
+    gutters = _gutters(header, body) if len(starts) >= 3 else []
+    if len(gutters) >= len(starts) >= 3:
+        trials.append(_by_gutters(gutters, body))
     if len(starts) >= 2:
         trials.append(_by_position(starts, 0.6))
     tight = [match.start() for match in re.finditer(r"(?:(?<=\s)|(?<=^))\S", header)]
@@ -470,6 +566,47 @@ def _splitter(header: str, body: list[str], underlined: bool = False) -> Split |
         if len(rows) >= 0.75 * len(body) and cells is not None and not _is_row_of(cells, rows):
             return trial
     return None
+
+
+def _gutters(header: str, body: list[str]) -> list[tuple[int, int]]:
+    """Return where each column below a header ends and the next begins: blank in it and in nearly all rows."""
+    lines = [line.expandtabs(8) for line in (header, *body)]
+    width = max(map(len, lines))
+    if width > _WIDEST_ALIGNED:
+        return []
+    most = 0.1 * len(body)
+    filled = [0] * width
+    for line in lines[1:]:
+        for match in _WORD.finditer(line):
+            for at in range(*match.span()):
+                filled[at] += 1
+    named = lines[0].rstrip()
+    named += "x" * (width - len(named))  # The last column may be free text, with blanks of its own.
+    blank = "".join(" " if sign == " " and filled[at] <= most else "x" for at, sign in enumerate(named)).strip()
+    begin = next(at for at, sign in enumerate(named) if sign != " " or filled[at] > most)
+    gutters = [(begin + match.start(), begin + match.end()) for match in re.finditer(" +", blank)]
+    edges = [begin, *(end for _, end in gutters), width]
+    if not all(named[first:last].strip() for first, last in pairwise(edges)):
+        return []  # A column without a name: the header names others.
+    return gutters
+
+
+def _by_gutters(gutters: list[tuple[int, int]], body: list[str]) -> Split:
+    numeric: list[int] = []
+
+    def split(line: str) -> list[str] | None:
+        line = line.expandtabs(8)
+        # A long cell may reach into a gutter, from either side.
+        cuts = [line.find(" ", first, last) if first < len(line) else first for first, last in gutters]
+        if -1 in cuts:
+            cells = line.split(None, len(gutters))
+            fits = numeric and len(cells) > len(gutters)
+            return cells if fits and all(number_of(cells[at]) is not None for at in numeric) else None
+        cells = [line[first:last].strip() for first, last in pairwise([0, *cuts, max(len(line), cuts[-1])])]
+        return cells if sum(map(bool, cells)) > 1 else None
+
+    numeric += _numeric_columns([cells for line in body if (cells := split(line)) is not None])
+    return split
 
 
 def _with_cells(tight: list[int], starts: list[int], body: list[str]) -> list[int]:

@@ -37,6 +37,8 @@ rows would push out others that a smaller budget shows.
 """
 NARROWED_ROW = 160
 """In characters. What is shown of such a row."""
+WIDE_CELL = 60
+"""In characters. Where so much is left, a cell that is too long is cut rather than left out."""
 MOST_COUNTED = 4
 """Columns whose values are counted over all rows because they matter to the question, …"""
 MOST_FURTHER = 8
@@ -88,8 +90,8 @@ def read_csv(text: str, focus: Focus, budget: int) -> Reading | None:
     if table is None:
         return read(text, focus, budget)
     above = [(line, text) for line, text in table.comments if line < table.lines[0]]
-    below = [(line, text) for line, text in reversed(table.comments) if line > table.lines[0]]
-    blocks = [_beside(above), TablePart(table), _beside(below)]
+    others = [(line, text) for line, text in table.comments if line > table.lines[0]]
+    blocks = [_beside(above), TablePart(table), _beside(others)]
     return reading_of([block for block in blocks if block.table or block.texts], focus, budget)
 
 
@@ -113,14 +115,17 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         else []
     )
     leaders = _weigh_alike(blocks, focus, rows)
-    offset = 0
+    offset = first = 0
     titles = _Titles(units)
     for block in blocks:
         if block.table is None:
+            between = bool(units) and block.lines[0] < units[-1].first
             for text, line in zip(block.texts, block.lines, strict=True):
                 units.append(Unit(text, line, line, beside[offset], titles.above(line)))
                 titles.look_at(line, text)
                 offset += 1
+            if between:  # Comments between the rows of the table above.
+                units[first:] = sorted(units[first:], key=lambda unit: unit.first)
             continue
         table = block.table
         size = len(table.rows)
@@ -161,6 +166,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
                     rows=table.lines,
                 )
             )
+        first = len(units)
         if alike:
             units += _counted_rows(table, alike, scores, owner)
             offset += size
@@ -169,7 +175,6 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
         most = min(MOST_UNITS, 2_000 + 4 * budget)
         if size > most:
             shown = sorted(heapq.nsmallest(most, range(size), key=lambda row: (-scores[row], row)))
-        first = len(units)
         if numbered:
             hidden = {row for rows in numbered.values() for row in rows}
             units += _counted_rows(table, numbered, scores, owner)
@@ -407,13 +412,22 @@ def _narrowed(table: Table, focus: Focus, scores: list[float]) -> Callable[[list
             wanted[column] -= 1.0
     room = NARROWED_ROW
     shown: set[int] = set()
-    for column in sorted(range(width), key=lambda column: (-wanted[column], column)):
+    ranked = sorted(range(width), key=lambda column: (-wanted[column], column))
+    for column in ranked:
         cost = max((len(table.rows[row][column]) for row in best if column < len(table.rows[row])), default=0) + 2
         if cost <= room:
             shown.add(column)
             room -= cost
+    # The first column that is too wide, such as the command of a process, is cut to what is left.
+    wide = next((column for column in ranked if column not in shown), -1) if room >= WIDE_CELL else -1
+    shown.add(wide)
 
-    return lambda cells, text: _without_cells(cells, {at for at in range(len(cells)) if at not in shown}, table.sign)
+    def narrow(cells: list[str], text: str) -> str:
+        if 0 <= wide < len(cells) and len(cells[wide]) > room:
+            cells = [*cells[:wide], f"{cells[wide][:room].rsplit(None, 1)[0]} {GAP}", *cells[wide + 1 :]]
+        return _without_cells(cells, {at for at in range(len(cells)) if at not in shown}, table.sign)
+
+    return narrow
 
 
 def _column(table: Table, column: int) -> Cells:
