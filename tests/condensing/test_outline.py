@@ -9,7 +9,9 @@ from tersely.condensing.pack import pack
 from tersely.condensing.readers import outlines, xml_documents, yaml_documents
 from tersely.condensing.readers.outlines import _has_spaced_colon
 from tersely.condensing.structural import condense_structurally
+from tersely.condensing.trees.shape import TreeShape
 from tersely.condensing.units import Reading
+from tersely.shapes.outlines import parse
 
 
 def shown(reading: Reading | None, question: str, budget: int = 150) -> str:
@@ -310,3 +312,83 @@ def test_a_pair_of_key_and_value_on_two_lines_of_yaml_is_shown_and_accounted_for
         for at, line in enumerate(lines, 1):
             if "Value: web-" in line and line.strip() in shown:
                 assert at in known, line
+
+
+def test_a_gap_before_the_first_and_after_the_last_shown_line_is_marked() -> None:
+    names = [f"{first}{second}Pages" for first in "ABCDEFGH" for second in ("lazy", "anon", "file", "slab", "huge")]
+    text = "\n".join(f"{name}:   {number * 7919 % 50000} kB" for number, name in enumerate(names))
+
+    for budget in range(80, 400, 10):
+        for question in ("", "anon", "slab", "Bfile"):
+            whole = condense_structurally(text, budget, question).text
+            shown = re.split(r"\n\[(?:left out|… other lines)", whole)[0].split("\n")
+            assert shown[0].startswith(("…", "[", names[0])), (budget, question)
+            assert shown[-1].startswith(("…", "[", names[-1])), (budget, question)
+
+
+def test_an_empty_cell_of_a_record_is_empty() -> None:
+    text = "\n".join(
+        f"-[ RECORD {number} ]-----------\nid     | {number}\nstatus | {'paid' if number != 51 else 'open'}\n"
+        f"note   | {'gift' if number % 9 == 0 else ''}"
+        for number in range(1, 101)
+    )
+
+    assert 'note: "" ×89, gift ×11' in condense_structurally(text, 400, "note").text
+
+
+def test_a_line_without_a_key_is_no_field_of_the_records() -> None:
+    records = [
+        f"*************************** {number}. row ***************************\n    id: {number}\nstatus: paid"
+        for number in range(1, 121)
+    ]
+    text = "\n".join([*records, "120 rows in set (0.01 sec)", ""])
+
+    shown = condense_structurally(text, 300, "how many rows").text
+
+    assert "; :" not in shown
+    assert "120 rows in set (0.01 sec)" in shown
+
+
+def test_a_drawn_branch_keeps_its_sign_however_wide_its_columns_are() -> None:
+    mounts = [f"├─/srv/data/{number:<40}proc{'':<40}proc     rw,relatime" for number in range(60)]
+    text = "\n".join(
+        [f"TARGET{'':<46}SOURCE{'':<38}FSTYPE   OPTIONS", f"/{'':<50}/dev/vda{'':<36}ext4     rw", *mounts]
+    )
+
+    shown = condense_structurally(text, 400, "").text
+
+    lines = [line for line in shown.split("\n") if "/srv/data" in line]
+    assert lines
+    assert all("├─/srv/data" in line for line in lines)
+
+
+def test_the_title_of_a_record_identifies_it() -> None:
+    folders = [
+        f"/etc/folder{folder}:\ntotal {folder}\n"
+        + "".join(
+            f"lrwxrwxrwx 1 root root  {number} Jan  8  2023 f{folder}-{number} -> /usr/bin/{folder}/{number}\n"
+            for number in range(10, 40)
+        )
+        for folder in range(10)
+    ]
+
+    tree = parse("\n".join(folders), yaml=False)
+
+    identity = TreeShape(tree).identity
+
+    assert [tree.key[leaf] for leaves in identity.values() for leaf in leaves] == [
+        f"/etc/folder{folder}" for folder in range(10)
+    ]
+
+
+def test_records_between_rules_are_records() -> None:
+    text = "---\n".join(
+        f"Name: package{number}\nVersion: 1.{number}\nLicense: {'MIT' if number != 7 else 'GPL'}\nRequires:\n"
+        for number in range(40)
+    )
+
+    question = "which license is not MIT"
+    found = shown(outlines.read(text, Focus.parse(question), 300), question, 300)
+
+    assert "[40 records; License: MIT ×39, GPL ×1]" in found
+    assert "Name: package7" in found

@@ -28,6 +28,8 @@ _LEADING_KEY = re.compile(r"\s*([A-Za-z][\w -]{0,40}):(?=\s)")
 _FEWEST_KEYS = 4
 _WIDE_GAP = re.compile(r"(\S(?:(?! {2}).){0,40}) {2,}(\S(?:(?! {2}).)*)$")
 _STRANGE_SIGN = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+[^\w\s\"'()\[\]{}<>,;]{1,3}\s+(\S.*)$")
+_EMPTY_CELL = re.compile(r"([A-Za-z_][\w.-]{0,60}(?: [\w.-]+){0,4}?)\s+\|()$")
+"""A name without a value, as in `\\x` of psql."""
 _BRANCH = re.compile(r"^[\s│┃|]*(?:[├└┣┗|`+\\][─━-]{1,3}[┬]?\s?)(?=\S)|^[\s│┃|]+(?=\S)")
 _COUNTED_RULE = re.compile(
     r"[-=*]{1,}\s*\[?\s*(?:record|row|item|entry)?\s*#?\d+\.?\s*(?:row|record)?\s*\]?\s*[-=*]{2,}\s*$", re.I
@@ -253,6 +255,8 @@ class _Outline:
                 self.tree.joint[node] = joint
         else:
             node = self.tree.add(parent, key, OBJECT, line=number)
+            if content[-1] == "|":
+                self.tree.joint[node] = _BLANKS.sub(" ", content[len(key) :])
         self.stack.append((float(indent), node))
         return at
 
@@ -291,7 +295,7 @@ class _Outline:
         match = _OUTLINE_KEY.match(content)
         if match and match.group(1).count(" ") <= 7:
             return match.group(1), match.group(2).strip()
-        match = _STRANGE_SIGN.match(content)
+        match = _STRANGE_SIGN.match(content) or _EMPTY_CELL.match(content)
         if match:
             return match.group(1), match.group(2)
         match = _WIDE_GAP.match(content)
@@ -374,7 +378,7 @@ def _key_of(lines: list[str]) -> str:
 
 
 def _is_title(line: str) -> bool:
-    return bool(line) and line[0] != " " and not _OUTLINE_KEY.match(line.rstrip())
+    return bool(line) and line[0] != " " and not _OUTLINE_KEY.match(line.rstrip()) and not _RULE.match(line)
 
 
 def _has_titles(lines: list[str], first_key: str) -> bool:

@@ -86,7 +86,7 @@ class TreeCounts:
         constant: dict[int, list[int]] = {}
         for path, nodes in worth.columns.items():
             owner = self.shape.record_path(path)
-            if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path] == "[]":
+            if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path] in ("[]", ""):
                 continue
             values = [self.tree.value[node] for node in nodes]
             nested = self.records[path] - len(nodes)

@@ -89,6 +89,8 @@ class TreeLayout:
             else:
                 self._owner(node, depth, path)
         self._flush()
+        if self.gaps is not None and self.lines:
+            self._mark_gap(max(max(self.tree.line), max(self.tree.ends.values(), default=0)) + 1, 0)
         return "\n".join(self.lines)
 
     def _flush(self) -> None:
@@ -127,7 +129,7 @@ class TreeLayout:
         source = "\n".join(stripped for line in lines if (stripped := line.strip()))
         if not text:
             return source
-        if len(source) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source):
+        if len(" ".join(source.split())) <= len(text) + LONGEST_COMMENT and bare(text) in bare(source):
             return source
         if node in self.tree.named and node in self.tree.ends:
             return source  # A name and its value, on two lines.

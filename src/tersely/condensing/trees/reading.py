@@ -136,8 +136,9 @@ class TreeReading:
                 represented_by=self.represented.get(node),
             )
         text = self.label(node)
-        # A record that no line opens shows no line of its own.
-        last = line if text or node not in tree.joint else line - 1
+        # A record that no line opens shows no line of its own, nor does the text as a whole.
+        is_line = text or (node not in tree.joint and (parent >= 0 or not self.by_line))
+        last = line if is_line else line - 1
         # The header of a table says something above a row only.
         score = self.scores[node] if tree.value[node] and node not in tree.headers else -1.0
         if parent in shape.maps and self.represented:
@@ -195,7 +196,7 @@ class TreeReading:
             return value or '""'
         key = tree.written.get(node, tree.key[node]) if self.by_line else tree.key[node]
         if not value:
-            return f"{key}:" if self.by_line else f'{key}: ""'
+            return f"{key}{tree.joint.get(node, ':')}" if self.by_line else f'{key}: ""'
         return f"{key}{tree.joint.get(node, ': ')}{value}"
 
     def offset(self) -> int | None:

@@ -207,6 +207,9 @@ class TreeShape:
         tree = self.tree
         identity: dict[int, list[int]] = {}
         for records in groups:
+            if titles := self._titles(records):
+                identity.update((record, [title]) for record, title in titles.items())
+                continue
             fields = self._fields(records)
             chosen = self._identifying_paths(records, fields)
             if len(records) > 1 and not self._tells_apart(records, fields, chosen):
@@ -233,6 +236,23 @@ class TreeShape:
         for leaves in identity.values():
             leaves.sort()
         return identity
+
+    def _titles(self, records: list[int]) -> dict[int, int]:
+        """Return the first lines of records if they are titles: only a key or only a value, and different.
+
+        What follows would otherwise be read as part of the record before.
+        """
+        tree = self.tree
+        titles: dict[int, int] = {}
+        for record in records:
+            first = (self.children[record] or [-1])[0]
+            is_leaf = record in tree.joint and first >= 0 and tree.kind[first] == LEAF
+            if is_leaf and not (tree.key[first] and tree.value[first]):
+                titles[record] = first
+        if len(titles) < max(2.0, TELLS_APART * len(records)):
+            return {}
+        names = {tree.key[title] or tree.value[title] for title in titles.values()}
+        return titles if len(names) >= TELLS_APART * len(records) else {}
 
     def _add_outcomes(self, records: list[int]) -> None:
         """Add to what identifies a record the leaf that says it failed or was skipped, where few others have one.
