@@ -1,5 +1,7 @@
 """Rows are chosen by question, by what is odd among their column, and by extremes."""
 
+import re
+
 import pytest
 
 from tersely.condensing.account import folded_runs
@@ -234,7 +236,7 @@ def test_the_totals_above_a_table_come_before_counts_of_its_columns() -> None:
 @pytest.mark.parametrize("titles", [[], ["Pods in all namespaces"], ["Pods in all namespaces", "as of this morning"]])
 @pytest.mark.parametrize("header", [["NAME        READY  STATUS    RESTARTS"], []])
 def test_plain_lines_above_a_table_are_neither_its_header_nor_rows(titles: list[str], header: list[str]) -> None:
-    rows = [f"pod-{at:<6}  1/1    Running   {at % 9}" for at in range(200)]
+    rows = [f"pod-{at:<6}  1/1    Running   {at * 37 % 91}" for at in range(200)]
     lines = condense_structurally("\n".join([*titles, *header, *rows]), 200, "").text.split("\n")
     assert set(titles) <= set(lines)
     owners = [line for line in lines if "of 20" in line and not line.startswith("[")]
@@ -482,7 +484,7 @@ def test_a_comment_that_names_the_columns_is_the_header() -> None:
 
 
 def test_comments_between_rows_are_no_rows_and_keep_their_place() -> None:
-    rows = [f"SKU-{number:05},{number % 7},9.99,north" for number in range(200)]
+    rows = [f"SKU-{number:05},{number * 37 % 91},9.99,north" for number in range(200)]
     text = "\n".join(["sku,qty,price,warehouse", *rows[:90], "# reloaded after the outage", *rows[90:], "# end"])
 
     shown = condense_structurally(text, 400, "when was it reloaded after an outage").text
@@ -583,3 +585,29 @@ def test_a_wide_command_is_cut_and_not_left_out() -> None:
 
     assert "STAT START TIME COMMAND [" in shown or "COMMAND [" in shown
     assert all(" java-" in line for line in shown.split("\n") if line.startswith("app "))
+
+
+def test_rows_that_differ_in_the_number_of_their_name_only_are_counted() -> None:
+    rows = [f"SKU-{number:05},{5 if number != 171 else 0},9.99,north" for number in range(250)]
+    text = "\n".join(["sku,qty,price,warehouse", *rows])
+
+    shown = condense_structurally(text, 300, "").text
+
+    assert shown.count("SKU-") <= 4
+    assert "SKU-00171,0,9.99,north" in shown
+    assert re.search(r"SKU-\d+,5,9.99,north ×\d+", shown)
+    assert "SKU-00042," in condense_structurally(text, 300, "what about SKU-00042").text
+
+
+def test_a_key_that_all_rows_share_is_no_value_of_theirs() -> None:
+    header = "import time: self [us] | cumulative | imported package"
+    rows = [
+        f"import time: {number * 37 % 999:>9} | {number * 61 % 9999:>10} |   module{number}" for number in range(200)
+    ]
+    rows[120] = "import time:     60997 |      70997 |   slow_one"
+
+    shown = condense_structurally("\n".join([header, *rows]), 300, "which module took the longest").text
+
+    assert f"{header} [" in shown
+    assert "– 60997" in shown or "60997 ×1" in shown
+    assert "import time: 60997 | 70997 | slow_one" in shown

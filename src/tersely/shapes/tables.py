@@ -312,7 +312,18 @@ def _drawn(lines: list[str], at: int, fewest: int) -> tuple[Table, int] | None:
     if not table.header and named and not _is_row_of(first, others) and not _has_their_form(first, others):
         table.header, table.header_text, table.header_line = table.rows.pop(0), table.texts.pop(0), table.lines.pop(0)
     _take_repeats(table)
+    _take_shared_key(table)
     return table, end
+
+
+def _take_shared_key(table: Table) -> None:
+    """Take from the first cells, not from the texts, the key that all have: `import time: 212`."""
+    key, colon, name = table.header[0].partition(": ") if table.header else ("", "", "")
+    key += colon.rstrip()
+    if colon and all(row[0].startswith(key) for row in table.rows):
+        table.header[0] = name.strip()
+        for row in table.rows:
+            row[0] = row[0].removeprefix(key).strip()
 
 
 def _is_drawn_line(line: str) -> bool:

@@ -66,6 +66,7 @@ _VARIABLE = re.compile(
 )
 """A number or an identifier. Begins with the characters that it can begin with: others are passed quickly."""
 _VARIABLE_ASCII = re.compile(_VARIABLE.pattern, re.ASCII)
+_DIGITS = re.compile(r"\d+")
 _RATIO = re.compile(r"(\d+)/(\d+)$")
 _FEWEST_SEPARATED = 3
 _MOST_BESIDE = 2
@@ -294,17 +295,25 @@ def _numbered_rows(table: Table, scores: list[float]) -> dict[Hashable, list[int
     size = len(table.rows)
     width = _width(table)
     different = [at for at in range(width) if len(_column(table, at).counts) > MOST_DISTINCT * size]
-    if size < FEWEST or len(different) != 1 or not all(map(str.isdecimal, _column(table, different[0]).counts)):
+    if size < FEWEST or len(different) != 1:
         return {}
     (number,) = different
+    form = Counter(map(_number_form, _column(table, number))).most_common(1)[0][0]
+    if "9" not in form:
+        return {}
     limit = sorted(scores)[size // 2] + ORDINARY
     alike: dict[Hashable, list[int]] = {}
     for row, cells in enumerate(table.rows):
-        if scores[row] <= limit and len(cells) == width:
+        if scores[row] <= limit and len(cells) == width and _number_form(cells[number]) == form:
             alike.setdefault((*cells[:number], *cells[number + 1 :]), []).append(row)
     if sum(map(len, alike.values())) < MOST_DISTINCT * size or len(alike) > 0.1 * size:
         return {}
     return {key: rows for key, rows in alike.items() if len(rows) > 1}
+
+
+def _number_form(cell: str) -> str:
+    """Return a cell with a 9 for each of its numbers: rows that differ in `SKU-00017` only are equal up to it."""
+    return _DIGITS.sub("9", cell)
 
 
 def _counted_rows(table: Table, alike: dict[Hashable, list[int]], scores: list[float], owner: int | None) -> list[Unit]:
@@ -537,7 +546,15 @@ def columns_of(sample: Sample) -> Literal["csv", "table"] | None:
 
 
 def _is_table(sample: Sample) -> bool:
-    return columns_of(sample) == "table" and sample.keys + sample.items + sample.assigns + sample.sections < 0.7
+    if columns_of(sample) != "table":
+        return False
+    return sample.keys + sample.items + sample.assigns + sample.sections < 0.7 or _is_one_key(sample)
+
+
+def _is_one_key(sample: Sample) -> bool:
+    """Whether all lines begin with the same key, which names none of them: `import time:       212 |        212 | io`."""
+    keys = Counter(line.partition(":")[0] for line in sample.lines)
+    return sample.many >= FEWEST and keys.most_common(1)[0][1] >= USUAL_SHARE * sample.many
 
 
 READER = Reader("table", Signs((0.66, _is_table)), read, proven=False, holds_json=True, by_line=True, may_repeat=True)
