@@ -297,7 +297,11 @@ def wrong_rows(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str, st
     """`header [k of n]` stands above k of the n rows that follow the header in the source."""
     if any(line.count('"') % 2 for line in lines):
         return  # Rows of several lines.
-    shown = condensed.text.split("\n")
+    # Comments are no rows; where every row begins with such a sign, none is a comment.
+    comments = {_bare(line) for line in lines if line.lstrip().startswith("# ")}
+    comments = comments if len(comments) < 0.2 * len(lines) else set()
+    shown = [line for line in condensed.text.split("\n") if _bare(line) not in comments]
+    lines = [line for line in lines if _bare(line) not in comments]
     counted = [(at, found) for at, line in enumerate(shown) if (found := _SHARE_AT_END.search(line))]
     places: dict[str, int] = {}
     for at, line in enumerate(lines):
@@ -333,7 +337,12 @@ def rows_as_headers(condensed: Condensed, lines: list[str]) -> Iterator[tuple[st
         if not header or header not in bare_lines or header.endswith(":"):
             continue
         at = bare_lines.index(header) + 1
-        rows = [_CELL_END.split(row) for row in bare_lines[at : at + 40] if row != header]
+        below = [row for row in bare_lines[at : at + 40] if row != header]
+        key, colon, _ = header.partition(": ")
+        if colon and all(row.startswith(key + colon) for row in below):
+            # All lines begin with the same key, which is no cell.
+            header, below = header[len(key + colon) :], [row[len(key + colon) :] for row in below]
+        rows = [_CELL_END.split(row) for row in below]
         for place, word in enumerate(_CELL_END.split(header)):
             recurs = sum(1 for row in rows if place < len(row) and row[place] == word)
             if any(map(str.isalnum, word)) and len(rows) > 4 and recurs > 0.25 * len(rows):
