@@ -552,7 +552,7 @@ def _is_table(sample: Sample) -> bool:
 
 
 def _is_one_key(sample: Sample) -> bool:
-    """Whether all lines begin with the same key, which names none of them: `import time:       212 |        212 | io`."""
+    """Whether all lines begin with the same key, which names none of them: `import time: 212 | 212 | io`."""
     keys = Counter(line.partition(":")[0] for line in sample.lines)
     return sample.many >= FEWEST and keys.most_common(1)[0][1] >= USUAL_SHARE * sample.many
 
