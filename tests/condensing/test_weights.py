@@ -18,6 +18,7 @@ from tests.condensing.test_line_records import _issues, _log, _threads
 from tests.condensing.test_manuals import HELP, manual
 from tests.condensing.test_notebooks import FORMS
 from tests.condensing.test_source_code import GO, JAVA, TEXTS, C
+from tests.condensing.test_stack import SANITIZER
 from tests.condensing.test_tables import pods
 from tests.condensing.test_test_runs import _pytest
 
@@ -117,7 +118,7 @@ def run() -> str:
 
 CASES: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "text": (
-        [lines_of_any_kind(), measured()],
+        [lines_of_any_kind(), measured(), SANITIZER],
         ("oven 60", "door", "what happened since 12:30", "rye dough", "which has the highest weight"),
     ),
     "blame": ([_blame()], ("what did Ada change", "oven 451", "Grace")),

@@ -18,11 +18,11 @@ from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.weights import Weights
 
 _OUTCOME = re.compile(
-    r"(?=[\dAEFOPBRTefmnpt(])(?:"
+    r"(?=[\dAEFOPBRSTefmnpt(])(?:"
     r"\b\d+ (?:tests? )?(?:passed|failed|failing|passing|errors?|failures?|skipped|warnings?|problems?)\b"
     r"|\b(?:failed|failures?|errors?|passed|total)\s?[=:]\s?\d+"
     r"|^(?:FAIL(?:ED|URE)?|OK|PASS(?:ED)?|ERROR|BUILD (?:FAILED|SUCCESS\w*)|Ran \d+ tests?|Found \d+ \w+|Plan: \d+"
-    r"|Apply complete|Tests?:|Test Suites?:|make(?:\[\d+\])?: \*\*\*|npm ERR!|Total:?)"
+    r"|Apply complete|SUMMARY:|Tests?:|Test Suites?:|make(?:\[\d+\])?: \*\*\*|npm ERR!|Total:?)"
     r"|\bexit(?:ed)?(?: with)?(?: status| code)?:? [1-9]\d*\b|^\(\d+ rows?\)|\b\d+ files? changed\b)"
 )
 MOST_OUTCOMES = 12
@@ -47,6 +47,7 @@ class Features:
     window: Sequence[float] = ()
     position: Sequence[float] = ()
     pinned: Sequence[float] = ()
+    frames: Sequence[float] = ()
     standing: Sequence[float] = ()
     title: Sequence[float] = ()
     body: Sequence[float] = ()
@@ -54,7 +55,7 @@ class Features:
 
     def rows(self, focus: Focus) -> list[dict[str, float]]:
         """Return for each text its features by the names in `Weights`; for fitting and explaining."""
-        severe, rare, edge, pin = _asked(focus)
+        severe, rare, edge, pin, framed = _asked(focus)
         return [
             {
                 "relevance": self.found.relevance[at],
@@ -65,13 +66,14 @@ class Features:
                 "window": self.window[at] if self.window else 0.0,
                 edge: self.position[at],
                 pin: self.pinned[at] if self.pinned else 0.0,
+                framed: self.frames[at] if self.frames else 0.0,
             }
             for at in range(len(self.nearness))
         ]
 
     def scores(self, weights: Weights, focus: Focus, *, unusual: bool | None = None) -> list[float]:
         """Return the score of each text; `unusual` says if rare texts are wanted, where the reader knows better."""
-        severe, rare, edge, pin = (getattr(weights, name) for name in _asked(focus, unusual))
+        severe, rare, edge, pin, framed = (getattr(weights, name) for name in _asked(focus, unusual))
         scores = [weights.relevance * relevance for relevance in self.found.relevance]
         for weight, values in (
             (weights.nearness, self.nearness),
@@ -81,6 +83,7 @@ class Features:
             (weights.window, self.window),
             (edge, self.position),
             (pin, self.pinned),
+            (framed, self.frames),
             (weights.title, self.title),
             (weights.body, self.body),
         ):
@@ -97,13 +100,14 @@ def near_features(texts: Sequence[str], focus: Focus) -> Features:
     return Features(found, nearness(found))
 
 
-def _asked(focus: Focus, unusual: bool | None = None) -> tuple[str, str, str, str]:
-    """Return the names of the weights of severity, rarity, position and outcomes for this question."""
+def _asked(focus: Focus, unusual: bool | None = None) -> tuple[str, str, str, str, str]:
+    """Return the names of the weights of severity, rarity, position, outcomes and frames for this question."""
     return (
         "severity_asked" if focus.trouble else "severity",
         "rarity_asked" if (focus.unusual or not focus if unusual is None else unusual) else "rarity",
         "position" if focus else "position_asked",
         "pinned_asked" if focus.trouble else "pinned",
+        "frames_asked" if focus.trouble else "frames",
     )
 
 
@@ -126,7 +130,9 @@ def pinned(texts: Sequence[str], severity: Sequence[float]) -> list[float]:
     found = [
         at
         for at, text in enumerate(texts)
-        if (severity[at] or at >= late) and len(text) <= LONGEST_OUTCOME and _OUTCOME.search(text)
+        if (severity[at] or at >= late or text.startswith("SUMMARY:"))
+        and len(text) <= LONGEST_OUTCOME
+        and _OUTCOME.search(text)
     ]
     if not found or len(found) > max(MOST_OUTCOMES, 0.01 * len(texts)):
         return []

@@ -40,6 +40,10 @@ class Weights:
     """The unit states an outcome: the summary of a test run, build, plan or command."""
     pinned_asked: float = 0.0
     """The same where the question asks for trouble, or there is no question."""
+    frames: float = 0.0
+    """The unit is a frame of application code in a stack trace, or says what the trace is about."""
+    frames_asked: float = 0.0
+    """The same where the question asks for trouble, or there is no question."""
     title: float = 0.0
     """How relevant the record is (option, setting, definition, file) that the unit names."""
     body: float = 0.0
@@ -59,6 +63,8 @@ GENERIC = Weights(
     window=0.5,
     pinned=0.3,
     pinned_asked=1.0,
+    frames=0.3,
+    frames_asked=0.8,
 )
 """For lines of any kind, set by hand.
 
@@ -144,7 +150,9 @@ _TABLE = {
         rarity_asked=1.0,
         roles={"shared": 6.0, "shared row": 0.3, "closing": 1.2, "loose": 0.4, "record": 0.3},
     ),
-    "lines of records": Weights(severity=0.05, severity_asked=0.25, rarity=0.25, rarity_asked=0.5),
+    "lines of records": Weights(
+        severity=0.05, severity_asked=0.25, rarity=0.25, rarity_asked=0.5, frames=0.3, frames_asked=0.5
+    ),
     "table": Weights(
         severity=0.15,
         severity_asked=0.4,

@@ -19,6 +19,7 @@ from itertools import accumulate
 from tersely.condensing.features import Features, features_of, rarity
 from tersely.condensing.field_counts import counts_in_words, fields_of_columns
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers import stack
 from tersely.condensing.records import Column, columns_of_lines, labelled_columns, weigh_columns
 from tersely.condensing.templates import MOST_TEMPLATES, families
 from tersely.condensing.totals import Totals
@@ -80,7 +81,9 @@ class ScannedLines:
 
 def scanned(text: str, focus: Focus) -> ScannedLines:
     texts, numbers = lines_of(text)
-    return ScannedLines(texts, numbers, features_of(texts, (), focus))
+    features = features_of(texts, (), focus)
+    features.frames = stack.worth_of_lines(texts, stack.find(texts), of_owner=stack.OTHER_OWN)
+    return ScannedLines(texts, numbers, features)
 
 
 def read(
@@ -138,6 +141,7 @@ def line_features(
 ) -> tuple[Features, set[int]]:
     """Return the features of the lines, and those lines that are answers by their rank in a column."""
     features = features_of(texts, patterns, focus)
+    features.frames = stack.worth_of_lines(texts, stack.find(texts), of_owner=stack.OTHER_OWN)
     return features, add_standing(features, texts, focus, columns)
 
 
@@ -185,24 +189,24 @@ def owners_of(texts: list[str], numbers: list[int]) -> list[int]:
     owners = [-1] * len(texts)
     heads = _heads_of(texts, numbers)
     timed = _below_times(texts)
-    stack: list[tuple[int, int]] = []
+    above: list[tuple[int, int]] = []
     for i, line in enumerate(texts):
         indent = len(line) - len(line.lstrip())
         if line.startswith("##") and (heading := _HEADING.match(line)):
             indent = len(heading[1]) - _DEEPEST
-        while stack and stack[-1][0] >= indent:
-            stack.pop()
+        while above and above[-1][0] >= indent:
+            above.pop()
         # A long line is not a heading, and a line far above is a weak heading for this one.
-        if stack and (i - stack[-1][1] <= 60 or stack[-1][0] < 0) and len(texts[stack[-1][1]]) <= 160:
-            owners[i] = stack[-1][1]
+        if above and (i - above[-1][1] <= 60 or above[-1][0] < 0) and len(texts[above[-1][1]]) <= 160:
+            owners[i] = above[-1][1]
         elif heads[i] != i and len(texts[heads[i]]) <= 160:
             owners[i] = heads[i]
         elif timed and timed[i] != i:
             owners[i] = timed[i]
         if (i == 0 or numbers[i] != numbers[i - 1]) and not _RULE.fullmatch(line):
-            stack.append((indent, i))
-        if len(stack) > 100:
-            del stack[:50]
+            above.append((indent, i))
+        if len(above) > 100:
+            del above[:50]
     return owners
 
 

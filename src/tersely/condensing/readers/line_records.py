@@ -10,7 +10,7 @@ and lists of `key: value` have readers of their own.
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from tersely.condensing.account import runs_of
@@ -19,6 +19,7 @@ from tersely.condensing.features import Features
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.pack import first_stage
 from tersely.condensing.readers.outlines import is_yaml
+from tersely.condensing.readers.stack import OWN, Traces, find, worth_of_lines
 from tersely.condensing.records import (
     Column,
     columns_of_lines,
@@ -144,11 +145,12 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
     if len(blocks) < 2:
         return None
     records = [Record(block) for block in blocks]
-    _find_fields(lines, filled, records)
+    traces = find(texts)
+    _find_fields(lines, filled, records, traces.inside)
     named = _find_names(records, texts)
     found = scan(texts, focus)
     ranked = _score(records, texts, found, focus)
-    rows = _RowScores(records, texts, found, focus, named=named, ranked=ranked)
+    rows = _RowScores(records, texts, found, focus, traces, named=named, ranked=ranked)
     units = _shared_lines(records, texts, filled, rows)
     standing_out = _standing_out(records)
     chosen = _of_best(records, min(MOST_UNITS, 2_000 + 4 * budget))
@@ -205,13 +207,15 @@ def _shown(line: str) -> str:
     return line if len(line) <= LONGEST_LINE else line[:LONGEST_LINE] + " …"
 
 
-def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record]) -> None:
-    """Find the lines near the top of blocks whose beginning recurs in nearly every block."""
+def _find_fields(lines: Sequence[str], filled: list[int], records: list[Record], frames: Container[int]) -> None:
+    """Find the lines near the top of blocks whose beginning recurs in nearly every block; frames describe none."""
     keys: list[list[tuple[int, str]]] = []
     counts: Counter[str] = Counter()
     for record in records:
         own: list[tuple[int, str]] = []
         for index in record.lines[1 : 1 + MOST_FIELDS]:
+            if index in frames:
+                continue
             content = lines[filled[index]].lstrip()[:200]
             label = _LABEL.match(content)
             word, rest = label.groups() if label else word_of(content)
@@ -423,11 +427,20 @@ class _RowScores:
     """Scores of single lines, the openings that several blocks share, and lines that are equal in nearly all blocks."""
 
     def __init__(
-        self, records: list[Record], texts: list[str], found: Found, focus: Focus, *, named: bool, ranked: bool
+        self,
+        records: list[Record],
+        texts: list[str],
+        found: Found,
+        focus: Focus,
+        traces: Traces,
+        *,
+        named: bool,
+        ranked: bool,
     ) -> None:
         features = Features(found)
         if len(texts) <= MOST_FOR_COLUMNS:
             features.rarity = _rare_lines(records, texts)
+        features.frames = self.frames = worth_of_lines(texts, traces)
         self.own = features.scores(WEIGHTS["lines of records"], focus)
         openings, varied = _openings(records, texts)
         self.group = dict(zip((record.lines[0] for record in records), openings, strict=True)) if varied else {}
@@ -571,7 +584,7 @@ def _units(
             yield Unit(texts[index], line, line, record.score + of_opening if of_opening else -1.0, parent=above)
             above = place
             continue
-        if rows.is_identity(index, record, texts):
+        if rows.is_identity(index, record, texts) or (rows.frames and rows.frames[index] == OWN):
             score = max(score, IDENTITY * best)
         if texts[index] in rows.shared:
             score = -1.0  # A unit of its own states it for all blocks.

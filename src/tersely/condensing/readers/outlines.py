@@ -6,11 +6,15 @@ from itertools import pairwise
 
 from tersely.condensing.detect import Reader, Sample, Signs, once
 from tersely.condensing.focus import Focus
+from tersely.condensing.readers.stack import FRAME
 from tersely.condensing.records import one_record_per_line
 from tersely.condensing.trees.reading import read_tree
 from tersely.condensing.units import Reading
 from tersely.shapes.outlines import parse
 from tersely.shapes.tree import Tree
+
+MOST_FRAMES = 0.1
+"""Share of the lines that may be stack frames; in the report of a crash, keys are dumped memory and registers."""
 
 _DRAWN_BRANCH = re.compile(r"[\s│┃|]*(?:[├└┣┗][─━]{1,3}|[|`]-- )")
 _MARGIN_KEY = re.compile(r"[A-Z][\w ()/.-]{0,40}:(?:( {2,})(?=\S)|\s*$)")
@@ -90,7 +94,8 @@ def read_parsed(tree: Tree, focus: Focus, budget: int) -> Reading | None:
 
 
 def read(text: str, focus: Focus, budget: int) -> Reading | None:
-    if one_record_per_line(text.split("\n", 400)[:400]):
+    lines = text.split("\n", 400)[:400]
+    if one_record_per_line(lines) or len(list(filter(FRAME.match, lines))) > MOST_FRAMES * len(lines):
         return None
     return _reading(parse(text, yaml=False), focus, budget, "outline")
 

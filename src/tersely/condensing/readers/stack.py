@@ -22,21 +22,27 @@ FRAME = re.compile(
     r"|\s*\.\.\. \d+ (?:more|common frames)"
     r"|\s+from \S+:\d+:in "  # Ruby
     r"|\s*#\d+ +(?:0x|\S+\(|/)"  # gdb, PHP
+    r"|\s*#\d{1,3} +[\w:~$<>*@.-]+ (?:\(\w+=|\(\) at |\S+:\d+ \()"  # gdb without an address, ThreadSanitizer
+    r"|(?:==\d+==)?\s+(?:at|by) 0x[0-9A-Fa-f]+: "  # Valgrind
     r"|\s*\d+: +0x[0-9a-f]+ - "  # Rust
     r"|\t\S+\.go:\d+"
 )
 _CAUSE = re.compile(r"\s*(?:\\t)?(?:Caused by|Suppressed): ")
 _IN_ITS_LINE = FRAME.pattern.replace(r"\s", r"[^\S\n]").replace('[^\\"]', '[^\\"\n]')
-_FRAMES = re.compile(rf"\n(?=[ \t]*+[\\aFf.#\d]|\t)(?:{_IN_ITS_LINE})")
+_FRAMES = re.compile(rf"\n(?=[ \t]*+[\\abFf.#=\d]|\t)(?:{_IN_ITS_LINE})")
 """A frame and the line end before it: what begins with a letter of its own is searched faster than each line."""
 _RUNTIME = re.compile(r"(?:java|javax|jdk|sun|kotlin|scala|System|Microsoft|node|internal|std|core|runtime|usr|lib)\b")
 """Frames of the language runtime are rarely the cause."""
 _LIBRARY = re.compile(
-    r"site-packages|dist-packages|node_modules|/lib/python\d|node:|/usr/lib|/usr/local/go|GOROOT|/rustc/"
+    r"site-packages|dist-packages|node_modules|/lib/python\d|node:|/usr/lib|/usr/local/go|GOROOT|/rustc/|/usr/include/"
+    r"|\(in /|/libsanitizer/|\.\.?/(?:sysdeps|nptl|csu|elf|malloc|stdio-common|stdlib|string|libio|signal|posix)/"
 )
+_CALLED_LAST = re.compile(r"\s*File \"[^\"]*\", line \d+, in ")
+"""Python's tracebacks end with the call that failed; the dumps of its faulthandler begin with it."""
+_ADDRESS = re.compile(r"^(?:==\d+==)?\s*(?:#\d+ +|(?:at|by) )(?:0x[0-9a-fA-F]+:? (?:in )?)?")
 _CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:/\\][\w$<>-]+)*")
 
-_OPENINGS = frozenset(" \t\\a#.CS0123456789")
+_OPENINGS = frozenset(" \t\\a#.=CS0123456789")
 """Possible first characters of a frame; testing them first saves the expression for most lines."""
 _GO_FILE = re.compile(r"\t\S+\.go:\d+")
 _GO_CALL = re.compile(r"(?:created by )?[\w./*$-]+[\w.()*\[\]{}$-]*(?:\(.*\)|$| in goroutine \d+$)")
@@ -62,13 +68,14 @@ class Traces:
     """How many frames have become units."""
 
 
-def find(lines: Sequence[str], text: str) -> Traces:
-    """Find the traces in a text, given in lines, too."""
+def find(lines: Sequence[str], text: str = "") -> Traces:
+    """Find the traces in lines, which are also given as one text if there is one."""
+    text = text or "\n".join(lines)
     found = Traces()
     after = 0
     for start in _possible_starts(text):
         end = start
-        while start >= after and end < len(lines) and _continues(lines, end, inside=end > start):
+        while start >= after and end < len(lines) and _continues(lines, end, start=start):
             found.packages[_package(lines[end])] += 1
             end += 1
         if end > start:
@@ -89,15 +96,18 @@ def _possible_starts(text: str) -> Iterator[int]:
         yield line
 
 
-def _continues(lines: Sequence[str], at: int, *, inside: bool) -> bool:
-    """Whether a line is part of a trace, of which it is the first line or lines before it are `inside`."""
+def _continues(lines: Sequence[str], at: int, *, start: int) -> bool:
+    """Whether a line is part of the trace that begins at `start`."""
     line = lines[at]
+    inside = at > start
     if line[:1] in _OPENINGS and (FRAME.match(line) or (inside and _CAUSE.match(line))):
         return True
     if at + 1 < len(lines) and lines[at + 1][:1] == "\t" and _GO_FILE.match(lines[at + 1]) and _GO_CALL.match(line):
         return True
-    # The source line below a Python frame.
-    return inside and line[:1] in (" ", "\t") and bool(line.strip()) and lines[at - 1].lstrip().startswith('File "')
+    if not inside or line[:1] not in (" ", "\t") or not line.strip():
+        return False
+    # The source line below a Python frame, or the variables below those of gdb.
+    return lines[at - 1].lstrip().startswith('File "') or lines[start].startswith("#0 ")
 
 
 def _keep(found: Traces, start: int, end: int) -> None:
@@ -139,6 +149,27 @@ def units_of(
     return units
 
 
+def worth_of_lines(lines: Sequence[str], traces: Traces, *, of_owner: float = 0.0) -> list[float]:
+    """Return 1 for the frame of application code that is nearest to what each trace is about.
+
+    Other frames of application code and the lines below them have less, the line that a trace belongs to `of_owner`,
+    all other lines nothing; empty if there are no traces.
+    """
+    if not traces.after:
+        return []
+    found = [0.0] * len(lines)
+    for owner, trace in traces.after.items():
+        found[owner] = max(found[owner], of_owner)
+        for part in _parts(lines, trace):
+            frames = _frames(lines, part)
+            for frame, share in zip(frames, _worth(lines, frames, traces), strict=True):
+                if share != FIRST and share > OTHER:
+                    found[frame[0]] = share
+                    for at in frame[1:]:
+                        found[at] = share if len(frame) == 2 else OTHER * share
+    return found
+
+
 def _repeated(lines: Sequence[str], frames: list[range]) -> dict[int, list[int]]:
     """Return the first of equal frames → the others, as a recursion repeats them."""
     first: dict[tuple[str, ...], int] = {}
@@ -160,12 +191,13 @@ def _parts(lines: Sequence[str], trace: range) -> list[range]:
 
 
 def _frames(lines: Sequence[str], part: range) -> list[range]:
-    """Join the lines of one frame: Python's source below its place, Go's file below its call."""
+    """Join the lines of one frame: Python's source below its place, Go's file below its call, gdb's variables."""
     frames: list[range] = []
+    with_variables = lines[part[0]].startswith("#0 ")
     for at in part:
         before = lines[at - 1] if frames else ""
         joins = bool(frames) and (
-            (before.lstrip().startswith('File "') and not FRAME.match(lines[at]))
+            ((with_variables or before.lstrip().startswith('File "')) and not FRAME.match(lines[at]))
             or (bool(_GO_FILE.match(lines[at])) and not _GO_FILE.match(before))
         )
         if joins:
@@ -186,7 +218,7 @@ def _worth(lines: Sequence[str], frames: list[range], traces: Traces) -> list[fl
     rarest = min((traces.packages[name] for name, own in zip(packages, is_own, strict=True) if own), default=0)
     own = [at for at, yes in enumerate(is_own) if yes and traces.packages[packages[at]] <= 4 * rarest]
     worth = [OTHER_OWN if at in own else OTHER for at in range(len(frames))]
-    calls_last = any(lines[frame[0]].lstrip().startswith('File "') for frame in frames)
+    calls_last = any(_CALLED_LAST.match(lines[frame[0]]) for frame in frames)
     plain = [at for at, cause in enumerate(is_cause) if not cause]
     if plain:
         nearest = plain[-1] if calls_last else plain[0]
@@ -202,5 +234,5 @@ def _worth(lines: Sequence[str], frames: list[range], traces: Traces) -> list[fl
 @lru_cache(maxsize=10_000)
 def _package(line: str) -> str:
     """Return the first two parts of a frame's qualified name."""
-    found = _CODE.search(line.replace("at ", "", 1).replace('File "', "", 1))
+    found = _CODE.search(_ADDRESS.sub("", line).replace("at ", "", 1).replace('File "', "", 1))
     return ".".join(re.split(r"[./\\:]", found.group())[:2]) if found else ""
