@@ -297,3 +297,16 @@ def test_fields_beside_an_odd_one_come_before_the_openings_of_other_blocks() -> 
     ]
     text = condense_structurally("\n".join(blocks), 240, "Which slot is empty?").text
     assert "DIMM_F" in text[text.index("No Module Installed") :]
+
+
+def test_a_closing_total_is_kept_and_the_table_below_it_is_no_block() -> None:
+    errors = "".join(
+        f"app/{'oven' if at % 3 else 'tray'}.ts:{at}:5 - error TS2304: Cannot find name 'lid{at}'.\n\n"
+        f"{at}   lid{at}.close();\n     ~~~~\n\n"
+        for at in range(1, 201)
+    )
+    text = f"{errors}\nFound 200 errors in 2 files.\n\nErrors  Files\n   134  app/oven.ts:1\n    66  app/tray.ts:3\n"
+    for focus in ("", "Which lids of the tray are unknown?"):
+        shown = _condensed(text, focus, 400)
+        assert "Found 200 errors in 2 files." in shown
+        assert "201 blocks" not in shown

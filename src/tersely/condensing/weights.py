@@ -148,7 +148,7 @@ _TABLE = {
         severity_asked=0.3,
         rarity=0.5,
         rarity_asked=1.0,
-        roles={"shared": 6.0, "shared row": 0.3, "closing": 1.2, "loose": 0.4, "record": 0.3},
+        roles={"shared": 6.0, "shared row": 0.3, "outcome": 4.0, "closing": 1.2, "loose": 0.4, "record": 0.3},
     ),
     "lines of records": Weights(
         severity=0.05, severity_asked=0.25, rarity=0.25, rarity_asked=0.5, frames=0.3, frames_asked=0.5

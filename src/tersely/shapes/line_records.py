@@ -292,7 +292,7 @@ def _second_word(lines: Sequence[str], filled: list[int], opens: list[bool]) -> 
     if not words:
         return ""
     word, times = words.most_common(1)[0]
-    return word if times >= 0.8 * sum(opens) and not word.isalpha() else ""
+    return word if times >= 0.8 * sum(opens) and not word.isalpha() and word != "#" else ""  # `#`: a number.
 
 
 def _opens_too(lines: Sequence[str], filled: list[int], index: int, opening: Opening, second: str) -> bool:

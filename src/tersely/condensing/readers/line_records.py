@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from tersely.condensing.account import runs_of
 from tersely.condensing.detect import Reader, Sample, Signs
-from tersely.condensing.features import Features
+from tersely.condensing.features import Features, pinned
 from tersely.condensing.focus import Focus, Found, scan
 from tersely.condensing.pack import first_stage
 from tersely.condensing.readers.outlines import is_yaml
@@ -75,6 +75,8 @@ MOST_NAMES = 2
 """… if their openings do not; as many such fields at most, …"""
 LONGEST_NAME = 60
 """… each of at most so many characters."""
+MOST_CLOSING = 20
+"""Lines below the last block that are its summary; of more, only the last ones close the text."""
 MOST_COUNTED = 12
 """Openings that the head counts one by one."""
 LONGEST_GROUP = 48
@@ -159,11 +161,13 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
     order = sorted(
         [(index, None) for index in (*preface, *loose)] + [(record.lines[0], at) for at, record in enumerate(records)]
     )
-    closing = set(loose[-3:]) if loose and loose[-1] == len(texts) - 1 else set()
+    roles = _roles_at_the_end(loose, records[-1], texts, found)
+    for index in records[-1].lines[1:]:
+        rows.own[index] += WEIGHTS["records"].roles["outcome"] if index in roles else 0.0
     openings: list[Unit] = []
     for index, at in order:
         if at is None:
-            score = WEIGHTS["records"].roles["closing" if index in closing else "loose"] + rows.own[index]
+            score = WEIGHTS["records"].roles[roles.get(index, "loose")] + rows.own[index]
             units.append(Unit(texts[index], filled[index] + 1, filled[index] + 1, score))
         else:
             first = len(units)
@@ -174,6 +178,19 @@ def read_opened(lines: Sequence[str], opening: Opening, focus: Focus, budget: in
             openings.append(units[first])
     _count_equal(openings)
     return Reading("records", units, head=_head(records, rows))
+
+
+def _roles_at_the_end(loose: list[int], last: Record, texts: list[str], found: Found) -> dict[int, str]:
+    """Return which lines beside the blocks, or at the end of the last one, state an outcome or close the text."""
+    closing = [index for index in loose if index > last.lines[-1]]
+    roles = dict.fromkeys(closing if len(closing) <= MOST_CLOSING else closing[-3:], "closing")
+    may_be = [*loose, *last.lines[1:]]
+    marked = pinned([texts[index].strip() for index in may_be], [found.severity[index] for index in may_be])
+    outcomes = [index for index, is_one in zip(may_be, marked, strict=False) if is_one]
+    if outcomes:
+        times = Counter(of_each_form(_without_values, texts))  # What every block says is not about all of them.
+        roles.update({index: "outcome" for index in outcomes if times[_without_values(texts[index])] == 1})
+    return roles
 
 
 def _count_equal(openings: list[Unit]) -> None:
