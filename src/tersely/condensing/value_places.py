@@ -21,25 +21,31 @@ def value_places(tree: Tree, written: Collection[int], represented: Collection[i
         written: Leaves whose value is in the text.
         represented: These, and leaves that are counted in the text.
     """
-    if len(tree) > MOST_NODES or sum(1 for parent in tree.parent if parent < 0) != 1:
+    parents, kinds = tree.parent, tree.kind
+    if len(tree) > MOST_NODES or parents.count(-1) != 1:
         return ValuePlaces()
     classes = bytearray([_UNKNOWN]) * len(tree)
-    for node in range(len(tree) - 1, -1, -1):
-        if tree.kind[node] == LEAF:
-            classes[node] = SHOWN if node in written else FOLDED if node in represented else LOST
-        elif classes[node] == _MIXED and tree.kind[node] == TEXT:
-            classes[node] = PARTIAL
-        parent = tree.parent[node]
-        if parent >= 0 and classes[node] != _UNKNOWN and classes[parent] != classes[node]:
-            classes[parent] = classes[node] if classes[parent] == _UNKNOWN else _MIXED
+    for node in range(len(tree) - 1, 0, -1):
+        if kinds[node] == LEAF:
+            own = SHOWN if node in written else FOLDED if node in represented else LOST
+            classes[node] = own
+        else:
+            own = classes[node]
+            if own == _UNKNOWN:
+                continue
+            if own == _MIXED and kinds[node] == TEXT:
+                own = classes[node] = PARTIAL
+        above = classes[parents[node]]
+        if above != own:
+            classes[parents[node]] = own if above == _UNKNOWN else _MIXED
     order, seen = [0] * len(tree), [0] * len(tree)
-    for node, parent in enumerate(tree.parent):
-        if parent >= 0:
-            order[node], seen[parent] = seen[parent], seen[parent] + 1
     found: dict[int, list[int]] = {LOST: [], PARTIAL: [], FOLDED: []}
-    for node, parent in enumerate(tree.parent):
-        if parent >= 0 and classes[node] in found and classes[parent] == _MIXED:
-            found[classes[node]].append(node)
+    for node, parent in enumerate(parents):
+        if parent >= 0:
+            order[node] = seen[parent]
+            seen[parent] += 1
+            if classes[parent] == _MIXED and classes[node] in found:
+                found[classes[node]].append(node)
     return ValuePlaces(
         *(_joined([_path(tree, order, node) for node in found[kind]]) for kind in (LOST, PARTIAL, FOLDED))
     )

@@ -1,6 +1,5 @@
 """Exact value counts over all records of a tree, as units."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from tersely.condensing.field_counts import FEWEST, MOST_NAMED, Counted, FieldValues, match_of, spelled, telling
@@ -75,8 +74,7 @@ class TreeCounts:
 
     def __init__(self, tree: Tree, shape: TreeShape, worth: LeafScorer) -> None:
         self.tree, self.shape, self.worth = tree, shape, worth
-        self.records: Counter[int] = Counter(shape.paths)
-        """Path → number of nodes."""
+        self.records = shape.times
 
     def units(self) -> list[tuple[Unit, list[int]]]:
         """Return the units, each with the leaves whose values it counts."""
@@ -84,6 +82,7 @@ class TreeCounts:
         places: list[tuple[int, int]] = []
         fields: list[FieldValues] = []
         constant: dict[int, list[int]] = {}
+        matches: dict[str, float] = {}
         for path, nodes in worth.columns.items():
             owner = self.shape.record_path(path)
             if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path] in ("[]", ""):
@@ -94,7 +93,9 @@ class TreeCounts:
             label = self.shape.path_key[path]
             if label[:1] == "[":
                 label = self.shape.path_key[self.shape.path_parent[path]] + label  # `value[1]`, of a short list.
-            named = match_of(label, worth.focus)
+            if label not in matches:
+                matches[label] = match_of(label, worth.focus)
+            named = matches[label]
             match = max(worth.matches.get(path, 0.0), named)
             is_constant = not absent and not nested and values.count(values[0]) == len(values)
             if is_constant and not named:
@@ -194,9 +195,9 @@ class TreeCounts:
             for leaf in leaves:
                 by[leaf] = at
         lines: list[list[int]] = [[] for _ in units]
-        for node in range(len(tree) - 1, -1, -1):
+        for node in range(len(tree) - 1 if units else -1, -1, -1):
             inside = shape.children[node]
-            if inside and not shape.record[node] and not tree.value[node]:
+            if inside and by[inside[0]] >= 0 and not shape.record[node] and not tree.value[node]:
                 by[node] = -1 if any(by[child] < 0 for child in inside) else by[inside[0]]
             if by[node] >= 0:
                 lines[by[node]].append(tree.line[node])

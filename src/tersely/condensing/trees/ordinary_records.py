@@ -25,7 +25,7 @@ def lower_ordinary(tree: Tree, shape: TreeShape, worth: LeafScorer, scores: list
     for the others, instead of crumbs of many. Each value comes with the place of its record among the ordinary ones,
     -1 beside a value that stands out.
     """
-    records = Counter(shape.paths)
+    records = shape.times
     owners: list[int] = [-1] * len(tree)
     for node, parent in enumerate(tree.parent):
         if parent >= 0 and owners[parent] >= 0:

@@ -126,15 +126,11 @@ class TreeReading:
                 family = (family, without_figures(tree.value[node]))
             elif family is not None and parent in self.labelled:
                 family = ("below", parent)
-            return Unit(
-                self.leaf_text(node) + ", ",
-                line,
-                tree.ends.get(node, line),
-                self.scores[node],
-                owner,
-                family=family,
-                represented_by=self.represented.get(node),
-            )
+            last = tree.ends.get(node, line) if tree.ends else line
+            unit = Unit(self.leaf_text(node) + ", ", line, last, self.scores[node], owner, family)
+            if self.represented:
+                unit.represented_by = self.represented.get(node)
+            return unit
         text = self.label(node)
         # A record that no line opens shows no line of its own, nor does the text as a whole.
         is_line = text or (node not in tree.joint and (parent >= 0 or not self.by_line))
@@ -150,7 +146,7 @@ class TreeReading:
         if identity:
             text += ", ".join(self._path_to(leaf, node) + self.leaf_text(leaf) for leaf in identity)
             score = max(score, *(self.scores[leaf] for leaf in identity))
-        shows = runs_of((at, at) for leaf in identity or () for at in self._lines_to(leaf, node))
+        shows = runs_of((at, at) for leaf in identity for at in self._lines_to(leaf, node)) if identity else ()
         if node in tree.ends and tree.kind[node] == OBJECT:
             shows = runs_of((*shows, (tree.ends[node], tree.ends[node])))
         family = None if identity and not self.winning.isdisjoint(identity) else shape.paths[node]
@@ -248,16 +244,11 @@ class TreeReading:
         for index in kept:
             if index >= own:
                 shown.update(self.counted[index - own])
-        values = hidden = 0
-        paths: dict[int, None] = {}
-        for node in range(len(tree)):
-            if tree.kind[node] == LEAF:
-                values += 1
-                if node not in shown:
-                    hidden += 1
-                    paths[self.shape.paths[node]] = None
+        values = tree.kind.count(LEAF)
+        lost = [node for node, kind in enumerate(tree.kind) if kind == LEAF and node not in shown]
+        paths = dict.fromkeys(map(self.shape.paths.__getitem__, lost))
         places = value_places(tree, written, shown) if self.kind == "json" else ValuePlaces()
-        return HiddenValues(hidden, values, tuple(dict.fromkeys(map(self._path_name, paths))), places)
+        return HiddenValues(len(lost), values, tuple(dict.fromkeys(map(self._path_name, paths))), places)
 
     def _path_name(self, path: int) -> str:
         shape = self.shape

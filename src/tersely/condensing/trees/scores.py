@@ -94,28 +94,26 @@ class LeafScorer:
         weights = WEIGHTS["tree"]
         trouble = weights.severity_asked if focus.trouble else weights.severity
         scores = [0.0] * len(tree)
-        bad = [severity * (0.3 if configured[node] else 1.0) for node, severity in enumerate(found.severity)]
-        worst = [severity if tree.value[node] else 0.0 for node, severity in enumerate(bad)]
-        for node, severity in enumerate(bad):
-            parent = tree.parent[node]
-            if severity > 0 and parent >= 0 and severity > worst[parent] and tree.kind[parent] != LIST:
-                worst[parent] = severity
-        for node in range(len(tree)):
-            if tree.kind[node] != LEAF and not tree.value[node]:
+        parents, kinds, values, relevance = tree.parent, tree.kind, tree.value, found.relevance
+        for_relevance, for_nearness = weights.relevance, weights.nearness
+        bad = [level * (0.3 if configured[node] else 1.0) if level else 0.0 for node, level in enumerate(found.severity)]
+        worst = [severity if severity and values[node] else 0.0 for node, severity in enumerate(bad)]
+        for node in [node for node, severity in enumerate(bad) if severity > 0]:
+            parent = parents[node]
+            if parent >= 0 and bad[node] > worst[parent] and kinds[parent] != LIST:
+                worst[parent] = bad[node]
+        for node, kind in enumerate(kinds):
+            if kind != LEAF and not values[node]:
                 continue
-            own = found.relevance[node]
-            score = weights.relevance * own + weights.nearness * near[node]
+            score = for_relevance * relevance[node] + for_nearness * near[node]
             if configured[node] and focus.trouble:
                 score *= 0.7  # The question is about what happened, not about what was configured.
             score += trouble * bad[node]
-            parent = tree.parent[node]
+            parent = parents[node]
             if parent >= 0 and not configured[node]:
                 # The values next to a bad one are its reasons: exit code, message, time.
-                score += (
-                    0.4
-                    * trouble
-                    * (worst[parent] if tree.kind[parent] != TEXT else max(worst[parent], worst[tree.parent[parent]]))
-                )
+                beside = worst[parent] if kinds[parent] != TEXT else max(worst[parent], worst[parents[parent]])
+                score += 0.4 * trouble * beside
             scores[node] = score
         self._columns(scores)
         self._raise_pieces(scores)
@@ -155,14 +153,17 @@ class LeafScorer:
     def _raise_pieces(self, scores: list[float]) -> None:
         """Raise pieces of a long value with the best of them: a message is rarely understood from one of its lines."""
         tree = self.tree
+        if TEXT not in tree.kind:
+            return
+        pieces = [node for node, parent in enumerate(tree.parent) if parent >= 0 and tree.kind[parent] == TEXT]
         best: dict[int, float] = {}
-        for node, score in enumerate(scores):
+        for node in pieces:
             parent = tree.parent[node]
-            if parent >= 0 and tree.kind[parent] == TEXT and score > best.get(parent, 0.0):
-                best[parent] = score
-        for node, parent in enumerate(tree.parent):
-            if parent in best and scores[node] > 0.3:
-                scores[node] += 0.25 * best[parent]
+            if scores[node] > best.get(parent, 0.0):
+                best[parent] = scores[node]
+        for node in pieces:
+            if scores[node] > 0.3:
+                scores[node] += 0.25 * best[tree.parent[node]]
 
     def _nearness(self) -> list[float]:
         """Return what a node gains from relevant nodes in its record and from headings above, never from other records.
@@ -170,30 +171,30 @@ class LeafScorer:
         A node that matches some terms gains most from nodes that match the others: the value of the requested key in
         the requested record, rather than the key in any record.
         """
-        tree, shape, found = self.tree, self.shape, self.found
+        found = self.found
+        parents, kinds, record = self.tree.parent, self.tree.kind, self.shape.record
         relevance = found.relevance
-        count = len(tree)
+        count = len(parents)
+        near = [0.0] * count
+        if not any(relevance):
+            return near
         up = list(relevance)
         up_from = list(range(count))
         for node in range(count - 1, 0, -1):
-            parent = tree.parent[node]
-            if parent >= 0 and up[node] > 0:
-                flow = up[node] * (1.0 if tree.kind[node] == LEAF else 0.75)
+            flow = up[node]
+            if flow > 0 and (parent := parents[node]) >= 0:
+                if kinds[node] != LEAF:
+                    flow *= 0.75
                 if flow > up[parent]:
                     up[parent], up_from[parent] = flow, up_from[node]
         down = [0.0] * count
         down_from = list(range(count))
-        near = [0.0] * count
-        for node in range(count):
-            parent = tree.parent[node]
-            own = relevance[node]
+        for node, (parent, own) in enumerate(zip(parents, relevance, strict=True)):
             if parent < 0:
                 down[node] = own
                 continue
             flow, source = down[parent] * 0.85, down_from[parent]
-            if (not shape.record[node] or (tree.kind[node] == LEAF and tree.kind[parent] != LIST)) and up[
-                parent
-            ] * 0.8 > flow:
+            if up[parent] * 0.8 > flow and (not record[node] or (kinds[node] == LEAF and kinds[parent] != LIST)):
                 flow, source = up[parent] * 0.8, up_from[parent]
             if flow > 0 and source != node:
                 near[node] = flow * (0.3 + 2.0 * found.adds(source, node)) if own > 0 else flow * 0.5
@@ -206,17 +207,23 @@ class LeafScorer:
     def _configured(self) -> list[bool]:
         tree = self.tree
         marked = [False] * len(tree)
-        for node, parent in enumerate(tree.parent):
-            marked[node] = (parent >= 0 and marked[parent]) or tree.key[node].lower() in _CONFIGURED
+        keys = {key for key in set(tree.key) if key.lower() in _CONFIGURED}
+        if keys:
+            for node, (parent, key) in enumerate(zip(tree.parent, tree.key, strict=True)):
+                marked[node] = (parent >= 0 and marked[parent]) or key in keys
         return marked
 
     def _columns(self, scores: list[float]) -> None:
         """Score oddness, extremes, comparisons, negated states and novelty, path by path."""
         tree, shape, focus = self.tree, self.shape, self.focus
         columns = self.columns
-        for node, path in enumerate(shape.paths):
-            if tree.kind[node] == LEAF:
-                columns.setdefault(path, []).append(node)
+        for node, (path, kind) in enumerate(zip(shape.paths, tree.kind, strict=True)):
+            if kind == LEAF:
+                column = columns.get(path)
+                if column is None:
+                    columns[path] = [node]
+                else:
+                    column.append(node)
         odd_weight = 2.4 if focus.unusual else 1.2 if not focus else 0.9 if focus.trouble else 0.5
         matches = self.matches = self._path_matches()
         measured = self._measured()
@@ -308,14 +315,13 @@ class LeafScorer:
         wanted = {term.text: term.weight for term in focus.terms if term.kind != "phrase"}
         if not wanted:
             return {}
-        own: list[float] = []
-        for key in shape.path_key:
-            if key == "[]":
-                own.append(0.0)
-                continue
+        # Many paths end with the same key.
+        by_key = {"[]": 0.0}
+        for key in set(shape.path_key) - by_key.keys():
             stems = {stem(part) for part in subwords(key)}
             hit = sum(wanted.get(part, 0.0) for part in stems) + wanted.get(key.lower(), 0.0)
-            own.append(hit / (1 + 0.15 * max(0, len(stems) - 1)))
+            by_key[key] = hit / (1 + 0.15 * max(0, len(stems) - 1))
+        own = [by_key[key] for key in shape.path_key]
         matches = {}
         for path, score in enumerate(own):
             parent = shape.path_parent[path]
@@ -331,6 +337,7 @@ class LeafScorer:
         seen: set[str] = set()
         terms: dict[str, set[int]] = {}
         many = len(nodes)
+        new = 0.15 + 0.25 / (1 + math.log(many)) if many > 1 else 0.35
         loose = not self.tree.key[nodes[0]] and self.tree.kind[self.tree.parent[nodes[0]]] == OBJECT
         for node, value in zip(nodes, values, strict=True):
             if loose:
@@ -347,7 +354,7 @@ class LeafScorer:
             if value in seen:
                 scores[node] *= REPEATED
             else:
-                scores[node] += 0.15 + 0.25 / (1 + math.log(many)) if many > 1 else 0.35
+                scores[node] += new
                 seen.add(value)
             if len(seen) > 5_000:
                 seen.clear()

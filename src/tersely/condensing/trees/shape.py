@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from itertools import pairwise
+from itertools import compress, pairwise
 
 from tersely.condensing.records import (
     looks_like_a_name,
@@ -53,7 +53,9 @@ class TreeShape:
         self.positional = self._even_lists()
         if self.positional:
             self._walk_paths()
-        self.record_paths = {self.paths[node] for node, is_record in enumerate(self.record) if is_record}
+        self.times: Counter[int] = Counter(self.paths)
+        """Path → number of nodes."""
+        self.record_paths = set(compress(self.paths, self.record))
         self.labelled = self._owners_of_labels()
         groups = self._record_groups()
         self.identity = self._identities(groups)
@@ -140,14 +142,13 @@ class TreeShape:
 
     def _owners_of_labels(self) -> set[int]:
         """Return the owners of many values with keys of their own, such as labels: each says as little as the next."""
-        times = Counter(self.paths)
         return {
             node
             for node, inside in enumerate(self.children)
             if inside
             and len(inside) >= FEWEST_LABELS
             and self.tree.parent[node] >= 0
-            and all(self.tree.kind[child] == LEAF and times[self.paths[child]] == 1 for child in inside)
+            and all(self.tree.kind[child] == LEAF and self.times[self.paths[child]] == 1 for child in inside)
         }
 
     def _walk_paths(self) -> None:
