@@ -29,7 +29,8 @@ LARGEST_PREFACE = 0.3
 MOST_CLOSING = 3
 """Lines after the last block that no blank line separates from it."""
 
-HASH = re.compile(r"(?=[0-9a-f]*\d)[0-9a-f]{7,64}\^?\b")
+HASH = re.compile(r"[0-9a-f](?=[0-9a-f]{6})(?:(?<=\d)|(?=[a-f]*+\d))[0-9a-f]{6,63}\^?\b")
+"""Seven or more hexadecimal digits, not all of them letters."""
 QUOTED = re.compile(r"\"[^\"]{1,200}\"|'[^']{1,200}'")
 NUMBER = re.compile(r"\d+")
 _HEX_LETTER = re.compile(r"[a-f]")

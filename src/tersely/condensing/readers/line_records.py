@@ -96,7 +96,8 @@ _LISTED = re.compile(r"-[rwxsStT-]{9}\S?\s+\d+\s+\S+\s+\S+\s+(\d+)\s")
 _MAY_BE_HASH = re.compile(r"[0-9a-f][0-9a-f]{31}")
 _LONG_HASH = re.compile(r"\b([0-9a-f]{12})[0-9a-f]{20,52}\b")
 _LOCATION = re.compile(r"(?:^|[\s(\"'])[\w./\\@+-]+\.\w{1,10}[\"']?[:(,](?: line )?\d+|<[^<>\s]+@[^<>\s]+>")
-_VALUE = re.compile(r"\b(?=\w*\d)\w+(?:[.:/-]\w+)*")
+_VALUE = re.compile(r"\b(?=[^\W\d]*+\d)\w++(?:[.:/-]\w++)*+")
+_VALUE_ASCII = re.compile(_VALUE.pattern, re.ASCII)
 _WORDS = re.compile(r"\w")
 _TEXT = re.compile(r"[^\W\d_]{2,}")
 _LABEL = re.compile(r"([A-Za-z][\w.()/-]*(?: [\w.()/-]+){0,3}):\s+(\S)")
@@ -349,9 +350,10 @@ def _divide(openings: list[str]) -> bool:
 
 
 def _without_values(line: str) -> str:
+    value = _VALUE_ASCII if line.isascii() else _VALUE
     line = QUOTED.sub("…", line[:200])
     if NUMBER.search(line):  # Each hash and value has a digit.
-        line = _VALUE.sub("…", HASH.sub("…", line))
+        line = value.sub("…", HASH.sub("…", line))
     return line.strip()
 
 
@@ -468,6 +470,8 @@ class _RowScores:
         # `commit 4f8c…` names a block and says nothing about it: it is shown with other lines only.
         plain = sum(1 for record in records if len(_TEXT.findall(HASH.sub("", texts[record.lines[0]]))) < 2)
         self.names_only = named or plain > 0.8 * len(records)
+        self.numberless: list[str] = NUMBER.sub("#", "\n".join([text[:160] for text in texts])).split("\n")
+        """The beginning of each line without its numbers."""
         self.leaders: set[int] = set()
         for record in records:
             for index, gain in record.raised.items():
@@ -605,7 +609,7 @@ def _units(
             score = max(score, IDENTITY * best)
         if texts[index] in rows.shared:
             score = -1.0  # A unit of its own states it for all blocks.
-        family = None if index in rows.leaders or score >= best else NUMBER.sub("#", texts[index][:160])
+        family = None if index in rows.leaders or score >= best else rows.numberless[index]
         yield Unit(texts[index], line, line, score, parent=owner, family=family)
 
 

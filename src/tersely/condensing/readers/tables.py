@@ -61,8 +61,8 @@ LONGEST_TOTALS = 200
 
 _AMOUNT = re.compile(r"(?<![\w.:/-])\d[\d,.]*\s+(?!of\b)[^\W\d_]{3,}")
 _VARIABLE = re.compile(
-    r"[\da-fA-F](?:(?<=\b[0-9a-f])[0-9a-f]{7,9}-[a-z0-9]{5}\b"
-    r"|(?<=\d)x[0-9a-fA-F]+|(?<=[0-9a-fA-F])[0-9a-fA-F]{7,}|(?<=\d)[\w.:-]*)"
+    r"[\da-fA-F](?:(?=[0-9a-fA-F]{7})(?:(?<=\b[0-9a-f])[0-9a-f]{7,9}-[a-z0-9]{5}\b|(?<=[0-9a-fA-F])[0-9a-fA-F]{7,})"
+    r"|(?<=\d)(?:x[0-9a-fA-F]+|[\w.:-]*+))"
 )
 """A number or an identifier. Begins with the characters that it can begin with: others are passed quickly."""
 _VARIABLE_ASCII = re.compile(_VARIABLE.pattern, re.ASCII)
