@@ -317,6 +317,8 @@ class Focus:
 
     def rejects(self, value: str) -> bool:
         """Whether the question negates this value: "not running" rejects `Running`."""
+        if not self.negated:
+            return False
         low = value.lower()
         return low in self.negated or any(stem(part) in self.negated for part in subwords(value))
 

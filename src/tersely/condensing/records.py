@@ -28,6 +28,7 @@ MOST_MISSING = 0.3
 _EMPTY = frozenset(("", "-", "null", "None", "<none>", "N/A", "n/a"))
 _DATE = re.compile(r"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?")
 _NO_DIGITS = re.compile(r"\D+")
+_NO_ASCII_DIGITS = bytes(code for code in range(128) if not chr(code).isdigit())
 _HEXADECIMAL = re.compile(r"[0-9a-f]{6,16}")
 
 
@@ -143,8 +144,10 @@ def _date_number(value: str) -> float | None:
     match = _DATE.match(value)
     if not match:
         return None
-    digits = _NO_DIGITS.sub("", value[:26])[:17]
-    return float(digits.ljust(17, "0"))
+    begin = value[:26]
+    if begin.isascii():
+        return float(begin.encode().translate(None, _NO_ASCII_DIGITS)[:17].ljust(17, b"0"))
+    return float(_NO_DIGITS.sub("", begin)[:17].ljust(17, "0"))
 
 
 def oddness(values: Sequence[str], numbers: list[float | None] | None = None) -> dict[int, float]:

@@ -746,7 +746,8 @@ _ROWS_BELOW = 60
 
 def form_of(lines: list[str]) -> Literal["csv", "table"] | None:
     """Detect rows: separated by a sign, drawn with lines, or aligned in columns."""
-    rows = [_MILLISECONDS.sub(".", line.strip("\t")) for line in lines if not _RULE.fullmatch(line)]
+    rows = [line.strip("\t") for line in lines if not _RULE.fullmatch(line)]
+    rows = [_MILLISECONDS.sub(".", row) if "," in row else row for row in rows]
     rows = rows[_leading_comments(rows) :]
     if len(rows) < 3:
         return None

@@ -61,6 +61,7 @@ _WORD = re.compile(r"(?<![ \t\n])[ \t\n]*+[^ \t\n]++(?:(?<![A-Za-z0-9])\n[ \t\n]
 belongs to the word above.
 """
 _OTHER_SPACE = re.compile(r"[^\S \t\n]")
+_OTHER_ASCII_SPACE = "\r\v\f\x1c\x1d\x1e\x1f"
 _SEAM_DISTANCE = 64
 _LONGEST_INDENT = 64
 
@@ -263,19 +264,24 @@ class Tokenizer:
         as_often: dict[int, list[str]] = {}
         for line, times in often.items():
             as_often.setdefault(times, []).append(line)
-        return sum(times * sum(self._counts("\n".join([*lines, ""]))) for times, lines in as_often.items())
+        return sum(times * self._count_of_words("\n".join([*lines, ""])) for times, lines in as_often.items())
 
     def _count_of_words(self, text: str) -> int:
         """The token count of a text, without `factor`; words that repeat are counted once."""
         begin = text[:_SAMPLED_WORDS]
-        if sum(map(len, set(_WORD.findall(begin)))) > _MOST_DIFFERENT_WORDS * len(begin) or _OTHER_SPACE.search(text):
+        if (
+            len(text) < _SAMPLED_WORDS
+            or sum(map(len, set(_WORD.findall(begin)))) > _MOST_DIFFERENT_WORDS * len(begin)
+            or _has_other_space(text)
+        ):
             return sum(self._counts(text))
-        first, *words = _WORD.findall(text) or [text]
-        if not words:
+        words = _WORD.findall(text)
+        if len(words) < 2:
             return sum(self._counts(text))
-        last = words.pop() + text[len(text.rstrip(" \t\n")) :]
+        first, last = words[0], words.pop() + text[len(text.rstrip(" \t\n")) :]
         often = Counter(words)
-        if max(map(len, (first, last, *often))) > _PIECE:
+        often[first] -= 1
+        if max(len(last), *map(len, often)) > _PIECE:
             return sum(self._counts(text))  # Such a word may have to be cut where there is no seam.
         total = sum(self._counts(first)) + sum(self._counts(last))
         as_often: dict[int, list[str]] = {}
@@ -294,7 +300,7 @@ class Tokenizer:
             return 0
         raw = text.encode()
         words = len(raw.translate(_LETTERS_ONLY, b"'").split())
-        return self.scaled(words + sum((len(run) + 2) // 3 for run in raw.translate(_DIGITS_ONLY).split()))
+        return self.scaled(words + sum([(len(run) + 2) // 3 for run in raw.translate(_DIGITS_ONLY).split()]))
 
     def _counts(self, text: str) -> Iterator[int]:
         """The token count of each piece. Equal consecutive pieces, the slowest to count, are counted once."""
@@ -455,6 +461,13 @@ class LineTokenizer(Tokenizer):
                 found = Tokenizer(self.name).count(piece)
             self._counts_of_lines[piece] = found
         return found
+
+
+def _has_other_space(text: str) -> bool:
+    """Whether a text has white space that is neither a blank nor a tab nor a line break."""
+    if text.isascii():
+        return any(map(text.__contains__, _OTHER_ASCII_SPACE))
+    return _OTHER_SPACE.search(text) is not None
 
 
 def _line_pieces(text: str) -> list[str]:

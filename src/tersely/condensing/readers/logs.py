@@ -1048,7 +1048,7 @@ def mostly_repeats(text: str, kind: str) -> bool:
     first = lines[:400]
     if not keyed and sum(1 for line in first if _COMMIT.match(line)) >= 0.8 * len(first):
         return False
-    shapes = Counter(without_values(line) for line in first)
+    shapes = Counter(without_values("\n".join(first)).split("\n"))
     if len(shapes) > _REPEATED_SHAPES * len(first):
         return False
     margin = min(len(line) - len(line.lstrip()) for line in first)
