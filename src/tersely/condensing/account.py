@@ -225,8 +225,11 @@ class LineClasses:
     def close(self) -> bytearray:
         """Give lines without content (blank, or brackets of a tree) the class of the lines around them."""
         classes = self.classes
-        characters = _NO_CONTENT if self.brackets_are_syntax else None
-        empty = map(not_, map(str.strip, self.lines, repeat(characters)))
+        # White space first: it is most of what is removed, and the characters are looked up one by one.
+        content = map(str.strip, self.lines)
+        if self.brackets_are_syntax:
+            content = map(str.strip, content, repeat(_NO_CONTENT))
+        empty = map(not_, content)
         # Greater than a class is only an empty line that is lost.
         for found in _EMPTY_LINES.finditer(bytes(map(gt, empty, classes))):
             start, end = found.span()

@@ -108,10 +108,6 @@ class Sample:
         """Return the share of lines that match at their beginning."""
         return len(list(filter(pattern.match, self.lines))) / self.many
 
-    def share_within(self, pattern: re.Pattern[str], reach: int) -> float:
-        """Return the share of lines with a match in their first `reach` characters."""
-        return len([line for line in self.lines if pattern.search(line, 0, reach)]) / self.many
-
     def share_of_several(self, pattern: re.Pattern[str], *signs: str) -> float:
         """Return the share of lines with at least three matches; each match has one of the signs."""
         return (
@@ -128,12 +124,23 @@ class Sample:
         return self.share(TIME_START)
 
     @cached_property
+    def with_digits_of_times(self) -> list[str]:
+        return list(filter(_MAY_HAVE_TIME.search, self.lines)) if _MAY_HAVE_TIME.search(self.joined) else []
+
+    def share_with_time(self, reach: int) -> float:
+        """Return the share of lines with a time in their first `reach` characters."""
+        return len([line for line in self.with_digits_of_times if _TIME_INSIDE.search(line, 0, reach)]) / self.many
+
+    @cached_property
     def time_inside(self) -> float:
-        return self.share_within(_TIME_INSIDE, 200) if _MAY_HAVE_TIME.search(self.joined) else 0.0
+        return self.share_with_time(200)
 
     @cached_property
     def leveled(self) -> float:
-        return self.share_within(_LEVEL, 160) if any(word in self.joined for word in _LEVEL_WORDS) else 0.0
+        """Share of lines with a level in their first 160 characters."""
+        words = [word for word in _LEVEL_WORDS if word in self.joined]
+        possible = [line for line in self.lines if any(map(line.__contains__, words))] if words else []
+        return len([line for line in possible if _LEVEL.search(line, 0, 160)]) / self.many
 
     @cached_property
     def framed(self) -> float:
@@ -186,7 +193,7 @@ class Sample:
     @cached_property
     def is_sentences(self) -> bool:
         """Whether most lines end with a sentence and contain as many blanks as prose."""
-        ended = sum(1 for line in self.lines if _SENTENCE_END.search(line) and line.rstrip()[-1:] in ".!?。！？")
+        ended = sum(1 for line in self.lines if line.rstrip()[-1:] in ".!?。！？" and _SENTENCE_END.search(line))
         blanks = sum(line.count(" ") for line in self.lines) / max(1, sum(map(len, self.lines)))
         return ended / self.many > 0.6 and blanks > 0.12
 
@@ -204,7 +211,7 @@ class Sample:
         """Whether lines consist of names with values, and their times stand among these."""
         if self.fields <= 0.7 and self.tight_fields <= 0.7:
             return False
-        return max(self.leveled, self.timed, self.share_within(_TIME_INSIDE, 40)) < 0.3
+        return max(self.leveled, self.timed, self.share_with_time(40)) < 0.3
 
     @cached_property
     def sentence_ends(self) -> float:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 from sys import intern
 
-from tersely.shapes.tree import LIST, OBJECT, Tree
+from tersely.shapes.tree import LEAF, LIST, OBJECT, Tree
 
 _STRING = r'"([^"\\]*(?:\\.[^"\\]*)*)"'
 _QUOTED = r"'([^'\\]*(?:\\.[^'\\]*)*)'"
@@ -27,6 +27,9 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.S)
 _PLAIN = {"n": "\n", "t": "\t", "r": "", "b": "", "f": "", "/": "/", '"': '"', "\\": "\\"}
 DEEPEST_INSIDE = 3
 """Levels of JSON inside a JSON string; deeper levels stay strings."""
+
+_SHORTEST_DOCUMENT = 20
+"""In characters. A string that is not longer is a value, whatever is in it."""
 
 DEEPEST = 1_000
 """Open brackets at once; deeper values are skipped, because no output could show the path to them."""
@@ -205,10 +208,12 @@ class _Scanner:
         at = self._line_at(match.start(1))
         if bracket is not None:
             return self._open(key, bracket, at, match.end())
-        if string is not None:
+        if string is None:
+            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+        elif "\\" in string or len(string) > _SHORTEST_DOCUMENT:
             _add_string(self.tree, self.open_nodes[-1], key, string, at, self.depth)
         else:
-            self.tree.add_value(self.open_nodes[-1], key, scalar, at)
+            self.tree.add(self.open_nodes[-1], key, LEAF, string, at)
         return match.end()
 
     def _loose_entry(self, match: re.Match[str]) -> int:
@@ -307,7 +312,7 @@ def _add_string(tree: Tree, node: int, key: str, string: str, line: int, depth: 
 
 def add_string(tree: Tree, node: int, key: str, value: str, line: int, depth: int = 0) -> None:
     """Add a string value; if it is JSON itself, add its content."""
-    if len(value) > 20 and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
+    if len(value) > _SHORTEST_DOCUMENT and value[0] in "{[" and value[-1] in "}]" and depth < DEEPEST_INSIDE:
         opening = _ITEM.match(value)
         if (opening and opening.group(3) and _ENTRY.match(value, opening.end())) or (opening and value[0] == "["):
             before = len(tree)

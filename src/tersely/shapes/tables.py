@@ -778,8 +778,16 @@ def form_of(lines: list[str]) -> Literal["csv", "table"] | None:
     spans = cache(_spans)  # Each row is below several possible headers.
     if any(_aligned(rows[at], rows[at + 1 : at + 1 + _ROWS_BELOW], spans) for at in headers):
         return "table"
-    cells = [len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n"))) for row in rows]
+    cells = list(map(_count_cells, rows))
     return "table" if any(_regular(cells[at:], words[at:]) for at in headers) else None
+
+
+def _count_cells(row: str) -> int:
+    """Return how many cells several blanks separate."""
+    stripped = row.strip()
+    if stripped == " ".join(row.split()) and "\0" not in row:
+        return 1 if stripped else 0
+    return len(_CELLS.findall(_WIDE_BLANKS.sub("\n", row).replace("\0", "\n")))
 
 
 def _cells_between(row: str, sign: str) -> int:

@@ -96,7 +96,7 @@ class LeafScorer:
         scores = [0.0] * len(tree)
         parents, kinds, values, relevance = tree.parent, tree.kind, tree.value, found.relevance
         for_relevance, for_nearness = weights.relevance, weights.nearness
-        bad = [level * (0.3 if configured[node] else 1.0) if level else 0.0 for node, level in enumerate(found.severity)]
+        bad = [level * (0.3 if configured[node] else 1.0) for node, level in enumerate(found.severity)]
         worst = [severity if severity and values[node] else 0.0 for node, severity in enumerate(bad)]
         for node in [node for node, severity in enumerate(bad) if severity > 0]:
             parent = parents[node]
