@@ -43,7 +43,7 @@ MOST_COUNTED = 4
 """Columns whose values are counted over all rows because they matter to the question, …"""
 MOST_FURTHER = 8
 """… and so many in all if there is room."""
-FROM_BUDGET = 300
+FROM_BUDGET = 150
 """In tokens. A smaller budget has no room for counts."""
 MOST_DISTINCT = 0.5
 """Share of different rows up to which equal ones are shown once, with their number."""
@@ -144,6 +144,7 @@ def reading_of(blocks: list[TablePart], focus: Focus, budget: int) -> Reading:
             "rows",
             fields,
             shared=(table.sign, *table.header, *way),
+            varies=bool(numbered),
             templates={key: TemplateLines([table.lines[row] for row in rows]) for key, rows in counted.items()},
         )
         found_counts = telling(list(fields.values()), focus, every=True)
@@ -537,7 +538,8 @@ def _head_lines(totals: Totals, found: list[tuple[float, int, Counted]]) -> tupl
     fields = list(totals.fields.values())
     texts = [f"[{totals.count} rows; {fields[at].label}: {counted.text}]" for _, at, counted in found]
     matter = min(MOST_COUNTED, sum(1 for score, _, _ in found if score > 0))
-    return texts[:matter], texts[matter:MOST_FURTHER]
+    meaning = ["[×N: rows equal except for a number]"] if totals.varies else []
+    return [*texts[:matter], *meaning], texts[matter:MOST_FURTHER]
 
 
 @once
