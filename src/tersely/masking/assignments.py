@@ -5,6 +5,7 @@ is then read according to its syntax: a quoted string with any escaping, a word,
 element, a YAML block or a list. `masking.patterns` decides whether it is a secret.
 """
 
+import re
 from collections.abc import Iterator
 
 from tersely.masking.patterns import (
@@ -18,6 +19,7 @@ from tersely.masking.patterns import (
     compiled,
     is_code,
     is_coined,
+    is_identifier,
     is_placeholder,
     is_random,
     is_secret,
@@ -194,8 +196,12 @@ def _items(text: bytes, opened: Places, name: Name, quote: bytes) -> Iterator[Se
         comment = text.find(b" #", start, end)
         end = start + len(text[start : comment if comment >= 0 else end].rstrip())
         value = text[start : min(end, start + LOOK)]
-        if value and b" " not in value and not is_code(value) and worth_masking(value, name, quoted=True):
+        is_read = is_code(value) or (places[4][0] >= 0 and _CALL.match(value) is not None)
+        if value and b" " not in value and not is_read and worth_masking(value, name, quoted=True):
             yield SecretSpan(start, end, name.kind, b"" if value.strip(_NUMBER) or places[4][0] < 0 else quote)
+
+
+_CALL = compiled(r"(?:[A-Za-z_]\w*=)?[A-Za-z_][\w.]*\(")
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -320,6 +326,8 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes, ba
         if _has_fields(text, start):
             return None
         start = _after_scheme(text, start, line_end)
+    if bare_name >= 0 and _ends_prompt(text, bare_name, start, line_end, quote):
+        return None
     end = _closing(text, start, min(line_end, start + LOOK), quote)
     is_whole = end >= 0
     if not is_whole and start < line_end <= start + LOOK and (below := _closing_below(text, line_end, quote)) > 0:
@@ -340,6 +348,20 @@ def _quoted(text: bytes, start: int, line_end: int, name: Name, quote: bytes, ba
     return SecretSpan(start, len(text[start:end].rstrip(b"\r")) + start, name.kind)
 
 
+_AFTER_PROMPT = frozenset(b",)]};:+.% \r")
+
+
+def _ends_prompt(text: bytes, name_start: int, start: int, line_end: int, quote: bytes) -> bool:
+    """Whether the quote in front of `start` ends the string that the name is in: `getpass("Password: ", stream)`."""
+    if start < line_end and text[start] not in _AFTER_PROMPT:
+        return False
+    lead = text[line_start(text, name_start, LOOK) : name_start]
+    if quote == b"'":
+        lead = _APOSTROPHE.sub(b"", lead)
+    return lead.count(quote) % 2 == 1
+
+
+_APOSTROPHE = re.compile(rb"(?<=[A-Za-z])'(?=[A-Za-z])")
 _MOST_LINES = 24
 """Lines of a string."""
 _PART = compiled(r"""[ \t]*[^\s"'`{}<>][^"'`{}<>\n]*""")
@@ -389,7 +411,9 @@ def _argument(text: bytes, start: int, line_end: int, name: Name, quote: bytes) 
         return None
     value = text[found.start : min(found.end, found.start + LOOK)]
     has_scheme = found.start > start
-    is_likely = len(value) >= 8 and (not is_wordy(value) or is_coined(value, capital=True))
+    is_plain = not has_digits(value) and not value.translate(None, NAME_BYTES)
+    is_name = is_identifier(value.lstrip(b"_")) or (is_plain and name_of_secret(value[:128]) is not None)
+    is_likely = len(value) >= 8 and ((not is_wordy(value) and not is_name) or is_coined(value, capital=True))
     return found if has_scheme or is_likely else None
 
 
@@ -453,7 +477,7 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | No
     """The cell next to a name in a table. It may be the next heading, so it must look like a secret."""
     start += len(text[start:line_end]) - len(text[start:line_end].lstrip(b" \t")) if line_end - start < LOOK else 0
     run = _RUN.match(text, start, min(line_end, start + LOOK)) if start < line_end else None
-    if run is None:
+    if run is None or _OPTION.is_all_of(text, *run[0]):
         return None
     value = text[start : run[0][1]]
     return (
@@ -461,6 +485,9 @@ def _cell(text: bytes, start: int, line_end: int, name: Name) -> SecretSpan | No
         if is_mixed(value, announced=True) and worth_masking(value, name, quoted=False)
         else None
     )
+
+
+_OPTION = compiled(r"--?[a-z][a-z0-9]*(?:-[a-z0-9]+)*")
 
 
 def _has_fields(text: bytes, start: int) -> bool:
@@ -495,8 +522,8 @@ def _unquoted(
         return None  # The value is empty, and this is the next pair: `Password: Port:5432`.
     if value.startswith(_TYPOGRAPHIC) or (value.isdigit() and _UNIT.match(text, end, min(line_end, end + 16))):
         return None
-    if following in (b"(", b"[") and not value[:1].isdigit() and not value.translate(None, _IN_CODE):
-        return None  # A call or a subscript: code that reads a secret.
+    if _is_read(text, value, name_start, start, line_end, operator):
+        return None
     is_last = operator == b":" and not name_quote and text[line_end + 1 : line_end + 2] in (b" ", b"\t")
     if is_last and end == line_end and worth_masking(value, name, quoted=False):
         end = yaml_scalar(text, name_start, start) or end
@@ -518,6 +545,33 @@ def _unquoted(
     if end - start >= LOOK - 1 and end < line_end and (longer := _RUN.match(text, start, line_end)):
         end = longer[0][1]
     return SecretSpan(start, end, name.kind, bare)
+
+
+_ELSE = compiled(r"[ \t]+(?:\|\||\?\?|&&)")
+_CHAINED = compiled(r"[ \t]*=(?:[ \t\r]|$)")
+_OTHER_VARIABLES = compiled(r"(?:\S+:\d+:)?[ \t]*(?:[A-Za-z_][\w.]*,[ \t]*)+\(?")
+
+
+def _is_read(text: bytes, value: bytes, name_start: int, start: int, line_end: int, operator: bytes) -> bool:
+    """Whether code reads a secret: `password = read(…)`, `self.password = value`, `user, password = url.login`,
+    `user = password = x = ""`; or the value is empty and the next name follows: `password= token=`."""
+    after = text[start + len(value) : min(line_end, start + len(value) + 8)]
+    if after[:1] in (b"(", b"[") and not value[:1].isdigit() and not value.translate(None, _IN_CODE):
+        return True
+    if is_code(value) and _ELSE.match(after):
+        return True  # `password: options.password || defaults.password`.
+    if operator != b"=" or has_digits(value) or not is_identifier(value.strip(b"_").removesuffix(b"=")):
+        return False
+    if value.endswith(b"="):
+        return text[start - 1] in b" \t"
+    if _CHAINED.match(after):
+        return True
+    if after[:1].strip(b" \t\r.(["):
+        return False
+    if text.startswith((b"self.", b"this."), name_start):
+        return True
+    is_code_after = b"_" in value or after[:1] in (b".", b"(", b"[")
+    return is_code_after and _OTHER_VARIABLES.is_all_of(text[line_start(text, name_start, 200) : name_start])
 
 
 def _end_of_words(
@@ -572,7 +626,7 @@ def _sure(value: bytes, start: int, end: int, name: Name) -> SecretSpan | None:
     return SecretSpan(start, end, name.kind) if worth_masking(value, name, quoted=False) else None
 
 
-_EXPRESSION = compiled(r"\(\?[:=!<iP]|\[\^?(?:[Aa0]-[Zz9]|\\[wdsb])")
+_EXPRESSION = compiled(r"\(\?[:=!<iP]|\[\^?(?:[Aa0]-[Zz9]|\\[wdsbWDSB])")
 """A regular expression is the form of a secret, not a secret."""
 
 
@@ -611,6 +665,9 @@ SPACED = compiled(
     r"|\bAUTH(?:[ \t]+(?:PLAIN|LOGIN|default))?)[ \t]+(\S{8,})[ \t\r]*$"
 )
 
+_ARRAY = compiled(r"\[\d*\][a-z]")
+"""A type in Go."""
+
 
 def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     """Settings with only a space between name and value, one per line."""
@@ -619,8 +676,14 @@ def spaced(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             clock.check()
         name = name_of_secret(text[name_start : min(name_end, name_start + 128)]) if name_start >= 0 else _COOKIE_NAME
         value = text[start : min(end, start + LOOK)].rstrip(b";\"'")
-        if name is not None and (is_random(value) or is_mixed(value, announced=True)) and not is_placeholder(value):
+        is_type = _ARRAY.match(value) is not None
+        is_likely = not is_type and (is_random(value) or is_mixed(value, announced=True))
+        if name is not None and is_likely and not is_placeholder(value):
             yield SecretSpan(start, start + len(text[start:end].rstrip(b";\"'")), "secret")
+
+
+def has_digits(value: bytes) -> bool:
+    return value.translate(None, DIGITS) != value
 
 
 @remembered

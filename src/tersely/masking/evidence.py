@@ -174,12 +174,20 @@ def _in_line(text: bytes, rest: bytes, cues: list[_Cue], end: int) -> Iterator[S
         seems = look(value)
         if seems is Look.NOTHING or _is_torn(text, place[0]) or _names_secret(value, seems):
             continue
+        if text[stop : stop + 1] == b"(" and (text[stop + 1 : stop + 2] == b")" or _FUNCTION.is_all_of(value)):
+            continue
+        is_digest = _DIGEST.is_all_of(text[place[0] : start])
         is_pair = start > place[0] and text[start - 1] != 0x3D
         if is_pair and text[start - 1] == 0x2F and before[-1][2].kind != "credential":
             continue  # A path.
         # The nearest name, and if it says little (`key`) the one in front of it.
-        for _, cue_end, name in reversed(before):
+        for cue_start, cue_end, name in reversed(before):
             gap = text[cue_end : place[0] if is_pair else start]
+            is_file = gap[:1] not in (b":", b"=") and _FILE.search(text[max(0, cue_start - _REACH) : cue_start])
+            if is_file and seems is not Look.EVIDENT:
+                break
+            if is_digest and (name.kind not in _PEOPLE or b"." in text[cue_start:cue_end]):
+                break
             if len(gap) <= _REACH and _is_meant(value, seems, gap, name, pair=is_pair):
                 yield SecretSpan(start, stop, name.kind)
                 break
@@ -191,6 +199,14 @@ def _in_line(text: bytes, rest: bytes, cues: list[_Cue], end: int) -> Iterator[S
             start, stop = _value(text, *place)
             if look(text[start:stop]) is Look.EVIDENT and not _is_torn(text, place[0]):
                 yield SecretSpan(start, stop, name.kind)
+
+
+_FUNCTION = compiled(r"[A-Za-z]+(?:_[A-Za-z0-9]+)+")
+_DIGEST = compiled(r"(?:sha-?\d{1,3}|md5|blake\w*|xxh\w*|crc\d*)[=:\-]", ignore_case=True)
+_FILE = compiled(
+    r"""(?:^|[\s"'`(\[<=,:])/(?:etc|usr|var|s?bin|lib\w*|opt|home|root|tmp|proc|sys|dev|mnt|srv)/(?:[\w.+@\-]+/)*$"""
+)
+"""The folder of a file that is called as secrets are: `/etc/passwd`."""
 
 
 def _words_after(text: bytes, rest: bytes, cues: list[_Cue], end: int) -> Iterator[tuple[tuple[int, int], list[_Cue]]]:
@@ -390,6 +406,8 @@ _BY_LOOK = compiled(
     r"""|(?i:hmac|\baes|cipher|crypt|\bsign|\bjw[st]|secretkey|privatekey|fernet)\w*"""
     r"""[^\n"'`(]{0,40}\([^\n"'`]{0,60}["'](?:0x)?([^\s"']{16,128})["']"""
 )
+_EXPRESSION = compiled(r"\([a-z_][a-z0-9_]*(?:[*^]\w+)+|.?[a-z0-9_]+\*|.?\w+_\w+\*|.?[a-z][A-Za-z]*\$\d|.?\w+_\$\d")
+"""A product of variables after a bracket, a pattern of names, or a name with a number."""
 _RUN_OF_ID = compiled(r"[0-9a-fA-F]+|[A-Z0-9]+|[a-z0-9]+|[A-Za-z]+")
 
 
@@ -405,6 +423,8 @@ def by_look(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             continue
         if text[max(0, start - 1) : start] in (b"", b"\n") and text[end : end + 1] not in (b"", b"\r", b"\n"):
             continue  # A mark that begins a line is not a word of it to a reader of YAML.
+        if signed[0] >= 0 and _EXPRESSION.is_all_of(text, max(0, start - 1), end):
+            continue
         seems = look(value)
         if (literal[0] >= 0 and is_long_hex(value)) or (end - start >= 8 and seems >= (3 if run[0] >= 0 else 2)):
             yield SecretSpan(start, end, "secret")

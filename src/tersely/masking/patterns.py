@@ -218,7 +218,9 @@ _PASSWORD = _words(
     "password passwd passw passphrase passcode passwort kennwort pswd userpassword pgpassword mypassword"
 )
 _SHORT_PASSWORD = _words("pass pw pwd psw pword")
-_NOT_PASS = _words("bypass compass surpass trespass overpass underpass encompass pypass multipass")
+_NOT_PASS = _words(
+    "bypass compass surpass trespass overpass underpass encompass pypass multipass askpass getpass minipass"
+)
 _PASSWORD_ENDINGS = ("password", "passwd", "passphrase", "passcode")
 _TOKEN_ENDINGS = ("token", "jwt", "bearer", "pat")
 _KEY_COMPOUNDS = (
@@ -551,8 +553,14 @@ _RULES = (
 
 # --------------------------------------------------------------------------- values
 
+_VERSION_FORM = (
+    r"(?:[\^~]|[<>=]=? ?)v?\d+(?:\.\d+)+|v?(?:0|[1-9]\d?)(?:\.(?:0|[1-9]\d{0,2})){2}(?:-\d{1,2})?"
+    r"|(?:\d+:)?\d+(?:\.\d+)*[\w.+~\-]*(?:\bdfsg|[+~\-.](?:deb|el|fc|ubuntu|bpo|rc|beta|alpha|dev|post)\d)[\w.+~\-]*"
+)
+"""Versions and ranges of versions, as package managers write them."""
 _PLACEHOLDER_FORMS = (
-    r"[*x.#_?=\-]+"
+    r"[*x.#_?=\-]+|(?:%[a-z][:@/ ]?)+|[\w\-]{0,8}\xe2\x80\xa6|\[--?[a-z][a-z\-]*[ =\]].*"
+    rf"|{_VERSION_FORM}"
     r"|\.{3}.*|<.*|\$\w+[/.:].*|\$\{.*|\$\(.*|\$[a-z_][\w.]*|\$\$.*|\{\{.*|\{%.*|\{[\w.:\-]*|\{[^{}]*\}|%\([\w.]+\)s|%[a-z]|%[a-z_]\w+%|@[\w.]+@|__\w+__|!.*"
     r"|\[[a-z _*.\-]*\]?|\([a-z _*.\-]*\)?|\[masked.*|\[redacted.*"
     r"|(?:null|none|nil|undefined|nan|true|false|yes|no|y|n|on|off|ok|empty|unset|unknown|default|required|optional|mandatory|missing"
@@ -565,6 +573,7 @@ _PLACEHOLDER_FORMS = (
     r"|sample.*|todo|tbd|n/a|string|str|text|bytes|int|integer|number|bool|boolean|object|any|password|passwd|pass|pwd|secret|token|key|value"
     r"|api[-_]?key|username|user|test|basic|bearer|digest|oauth2?|negotiate|ntlm|kerberos|ldap|saml|oidc|jwt|md5|sha-?\d+|scram-sha-\d+|aws4-hmac-sha256"
     r"|bcrypt|argon2\w*|plain|cram-md5|xoauth2|trust|peer|ident|prompt|stdin|self|generated|auto|random|inherit"
+    r"|await|yield|lambda|command|base64|utf-?8|(?:user|key|file|group|host)[-_]?(?:id|name)|masked:\w+:\xe2\x80\xa6"
     r"|mot de passe|contrase\xc3\xb1a|passwor[td]|kennwort|senha|wachtwoord|l\xc3\xb6senord|has\xc5\x82o|parola"
     r"|(?:secret|secure|masked|protected|my|db|new|old|current|confirm|user)?_?(?:str|string|text|passwords?|passwd|tokens?|secrets?)"
     r"|(?:option(?:al)?|secret|box|arc|maybe|list|vec|array)<.*"
@@ -603,11 +612,11 @@ _COINED = compiled(
 )
 """Words with a capital letter, a sign and a number among them: Marzipan-Trout-81."""
 _TECHNICAL = compiled(
-    r"oauth2|auth0|utf-?\d|base\d|ipv\d|sha-?\d|aes-?\d|rsa-?\d|tls-?\d|md5|http2|log4|web3|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
+    r"oauth2|auth0|utf-?\d|base\d|ipv\d|sha-?\d|aes-?\d|rsa-?\d|tls-?\d|md5|http2|log4|web3|x25519|x448|ed25519|ed448|neo4j|k8s|s3|ec2|v\d|x509|b64|i18n|l10n|e2e|step\d",
     ignore_case=True,
 )
 IDENTIFYING_FORM = (
-    r"sha\d+[:-].*|v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
+    r"sha\d+[:=-].*|(?:\d{1,2}:)?v?\d+(?:\.\d+)+.*|\d{4}-\d\d-\d\d.*|(?:\d{1,3}\.){3}\d{1,3}.*|[\d.,:%+\-]+(?:[a-z]{1,3})?|.*\.(?:pem|crt|key|cer|p12|pfx|jks|json|ya?ml|txt"
     r"|conf|keytab|pub|py|go|js|ts|java|com|net|org|io|local|internal|svc|test)(?::\d+)?|[\w.\-]+@[\w\-]+\.[\w.\-]+|[\w.\-]+:\d{2,5}"
 )
 _ALGORITHM_FORM = (
@@ -616,10 +625,13 @@ _ALGORITHM_FORM = (
     r"(?:v?\d{1,5}(?:[kr]\d)?)?(?:[\-_/+@.]|\b))+(?-i:\d{0,5})"
 )
 """Names of ciphers and protocols: ECDHE-RSA-AES256-GCM-SHA384."""
-IDENTIFYING_FORM += f"|{_ALGORITHM_FORM}"
+IDENTIFYING_FORM += rf"|{_ALGORITHM_FORM}|(?i:(?:sha-?\d+|md5|ecdsa|dsa|rsa)-?with-?[a-z]+\d*)"
 """Versions, dates, addresses, files, algorithms."""
 _IDENTIFIES = compiled(IDENTIFYING_FORM)
-_NOT_RANDOM = compiled(f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{UUID_FORM}|{IDENTIFYING_FORM}|{_NAME_FORM}")
+_CONSTANT_FORM = r"[A-Z]{2,}\d?(?:_[A-Z]{2,}\d?)+"
+_NOT_RANDOM = compiled(
+    f"{_WORDY_FORM.replace('/:]', '/:#@+]')}|{UUID_FORM}|{IDENTIFYING_FORM}|{_NAME_FORM}|{_CONSTANT_FORM}"
+)
 LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _VOWELS = frozenset("aeiouy")
 _FILLERS = b"xX*._-#0aA1"

@@ -100,7 +100,21 @@ def find_secrets(
         spans += again(_in_percent(text, _PERCENT))
         spans += again(_in_percent(text, _FORM_PERCENT) if b"+" in text else None)
         spans += again(_in_encoded(text, spans))
+    if b"-----END " in text and (public := [place for _, place in _PUBLIC_BLOCK.every(text)]):
+        spans = [span for span in spans if span.kind == "private_key" or not _is_in(public, span)]
     return spans if colourless is None else [colourless.source(span) for span in spans]
+
+
+_PUBLIC_BLOCK = compiled(
+    r"-----BEGIN (?:(?:TRUSTED |X509 )?CERTIFICATE|(?:NEW )?CERTIFICATE REQUEST|(?:RSA )?PUBLIC KEY|X509 CRL|PKCS7"
+    r"|DH PARAMETERS|SSH SIGNATURE)-----((?:\s|\\[nr])*(?:[A-Za-z0-9+/=]{1,76}(?:\s|\\[nr])+)+)-----END "
+)
+"""A block of Base64 that is published: nothing in it is a secret, whatever it decodes to."""
+
+
+def _is_in(places: list[tuple[int, int]], span: SecretSpan) -> bool:
+    number = bisect_right(places, (span.start, span.end)) - 1
+    return number >= 0 and span.end <= places[number][1]
 
 
 # --------------------------------------------------------------------------- tokens
@@ -243,7 +257,7 @@ def urls(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
             clock.check()
         end -= 1
         password = text[start : min(end, start + LOOK)]
-        if len(password) < 3 or is_placeholder(password):
+        if len(password) < 3 or is_placeholder(password.strip(b"[]")):
             continue
         yield SecretSpan(start, end, "url_password")
         if user[1] - user[0] >= 8 and _HEX_USER.is_all_of(text, *user):
@@ -468,7 +482,7 @@ _DEVICE = compiled(
     r"(?m:^)[ \t]*(?:set|add|edit|config|username|user|tunnel|crypto|ip|ipv6"
     r"|router|neighbor|snmp-server|snmp|radius|tacacs"
     r"|aaa|ntp|enable|wlan|wireless|interface|vpn|ike|ipsec|ikev[12]|isakmp|ppp|pppoe|l2tp|bgp|ospf|key|authentication"
-    r"|server|peer|access|login|account|local-user|super|/[a-z\-]+)\b[^\n\"'=:]*?"
+    r"|server|peer|access|login|account|local-user|super|/[a-z\-]+)\b(?:[^\n\"'=:]*?[^\n\"'=:/\w])?"
     r"\b(?:pre-?shared-?(?:key|secret)|psk|"
     r"(?:[\w\-]*-)?(?:password|passwd|passphrase|secret|community)|key-string)[ \t]+"
     rf"{_ABOUT_KEY}*{_WORD}[ \t]*(?:[a-z\d\-][\w\-./:]*[ \t]*)*(?m:$)",
@@ -517,10 +531,11 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         _, (flag_start, flag_end), (start, end) = places
         at = start
         name = name_of_secret(text[flag_start : min(flag_end, flag_start + 128)])
-        if name is None or name.in_query_only:
+        if name is None or name.in_query_only or text[flag_end - 1] == 0x2E:  # The end of a sentence.
             continue
         value = text[start : min(end, start + LOOK)].rstrip(b"\\,;])}")
-        if not (value.isalpha() and value.islower()) and worth_masking(value, name, quoted=False):
+        word = value.rstrip(b".")
+        if not (word.isalpha() and word.islower()) and worth_masking(value, name, quoted=False):
             at = end = start + len(value) if len(value) < LOOK - 8 else end
             yield SecretSpan(start, end, name.kind)
     lines = NameWindows(text, _ANY_COMMAND)
@@ -546,7 +561,8 @@ def commands(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         for places in lines.every(command):
             place = next(((start, end) for start, end in places[1:] if start < end), (0, 0))
             value = text[place[0] : min(place[1], place[0] + LOOK)]
-            if len(value) >= 4 and not is_placeholder(value):
+            quoted = value.partition(b"`")[0] or value  # A command line in a text about it.
+            if len(value) >= 4 and not is_placeholder(quoted):
                 yield SecretSpan(*place, "command_password")
 
 
@@ -637,7 +653,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
     for places in near_all.every(_DEVICE):
         clock.check()
         start, end = next(place for place in places[1:] if place[0] >= 0)
-        value = text[start : min(end, start + LOOK)]
+        value = text[start : min(end, start + LOOK)].rstrip(b",.;")
         if len(value) >= 6 and not is_placeholder(value) and not _SETTING.is_all_of(value):
             yield SecretSpan(start, end, "credential")
     for places in near_all.every(_CERTAIN):
@@ -654,7 +670,7 @@ def credentials(text: bytes, clock: MaskingDeadline) -> Iterator[SecretSpan]:
         clock.check()
         following = text.find(b"chpasswd", at + LOOK)
         for _, (start, end) in _LOGIN_LINE.every(text, at, min(len(text), at + 2 * LOOK)):
-            if not is_placeholder(text[start : min(end, start + LOOK)]):
+            if text[start : start + 2] != b"//" and not is_placeholder(text[start : min(end, start + LOOK)]):
                 yield SecretSpan(start, end, "password")
         at = following
     is_named = b" / " in text or bool(near_all)

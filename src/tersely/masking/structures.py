@@ -538,14 +538,14 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
                 continue  # One cell.
             divider = _SPACES
         headings = [text[slice(*cell)] for cell in _cells(text, start, end, divider)]
-        if len(headings) < 2 or (divider != b"|" and not all(headings)):
+        if len(headings) < 2 or (divider != b"|" and not all(headings)) or any(map(_NO_HEADING.match, headings)):
             continue
         names = {
             column: name
             for column, heading in enumerate(headings)
             if heading.count(b" ") < 3 and (name := name_of_secret(heading[:128]))
         }
-        if not names:
+        if not names or _is_row(text, start, end, divider, headings, min(names)):
             continue
         walked = end + 1
         while walked < len(text):
@@ -563,6 +563,27 @@ def walk_tables(text: bytes, check: Callable[[], None]) -> Iterator[SecretSpan]:
                     continue
                 if divider != _SPACES or is_random(value) or _is_dense(value):
                     yield SecretSpan(*cells[column], name.kind)
+
+
+_NO_HEADING = compiled(r"\d+(?:[.,:/\-]|[0-9A-Fa-f]{3,}(?:\s|$)|\s|$)|\S+ \S+ \S+ \S+ \S+ \S+ \S+")
+"""A cell that is no heading: a number, a version, a date, an address, a sentence."""
+
+
+def _is_row(text: bytes, start: int, end: int, divider: bytes, headings: list[bytes], first: int) -> bool:
+    """Whether a line that could be a heading is a row of a list: a cell after the name repeats in a neighbouring row.
+
+    Args:
+        first: The column of the name.
+    """
+    above = line_start(text, start - 1, _NEARBY) if start else 0
+    below = text.find(b"\n", end + 1, end + _NEARBY)
+    below = min(len(text), end + _NEARBY) if below < 0 else below
+    for edge, last in ((above, max(0, start - 1)), (min(len(text), end + 1), below)):
+        row = [text[slice(*cell)] for cell in _cells(text, edge, last, divider)]
+        pairs = zip(row, headings, strict=False)
+        if len(row) == len(headings) and any(cell and cell == other for cell, other in list(pairs)[first + 1 :]):
+            return True
+    return False
 
 
 _SPACES = b"  "
