@@ -42,10 +42,15 @@ def test_binary_data_is_named_with_its_size() -> None:
             decoded(data)
 
 
-def test_other_encodings_are_refused_in_a_sentence() -> None:
-    data = ("接続が切断されました。再接続しています。\n" * 40).encode("shift_jis")
-    with pytest.raises(InputError, match="Convert it first"):
+@pytest.mark.parametrize(
+    ("line", "encoding"),
+    [("接続が切断されました。再接続しています。\n", "shift_jis"), ("Соединение с базой данных потеряно\n", "cp1251")],
+)
+def test_other_encodings_are_refused_in_a_sentence_that_guesses_none(line: str, encoding: str) -> None:
+    data = (line * 40).encode(encoding)
+    with pytest.raises(InputError, match=f"input of {len(data):,} bytes .* iconv -f ENCODING -t UTF-8") as refused:
         decoded(data)
+    assert "SHIFT" not in str(refused.value).upper()
 
 
 def test_any_bytes_are_decoded_or_refused() -> None:

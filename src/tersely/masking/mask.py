@@ -27,6 +27,7 @@ from tersely.masking.patterns import Pattern, compiled, forget_values
 from tersely.masking.search import GROUPS, Finder, find_secrets
 from tersely.masking.spans import INERT, MaskingDeadline, SecretSpan, View
 from tersely.masking.structures import scalar_to_quote
+from tersely.text.decoding import decoded
 
 DEFAULT_GROUPS: tuple[str, ...] = (*GROUPS, "encoded")
 """All groups. A server's policy may select fewer."""
@@ -223,13 +224,18 @@ def _default_masker() -> Masker:
     return Masker()
 
 
-def mask(text: str) -> Masked:
+def mask(text: str | bytes) -> Masked:
     """Mask with all groups. Marks are comparable within this process.
+
+    Args:
+        text: A text, or bytes in UTF-8, UTF-16, UTF-32 or Windows-1252.
 
     Raises:
         InputError: It is not a text.
         MaskingFailed: It could not be masked.
     """
+    if isinstance(text, bytes | bytearray | memoryview):
+        text = decoded(bytes(text))
     if not isinstance(text, str):
         raise InputError(
             f"mask() takes a text, and this is {type(text).__name__}. Pass str(value) or json.dumps(value)."

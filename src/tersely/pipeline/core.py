@@ -16,6 +16,7 @@ from tersely.masking.clean import clean
 from tersely.masking.imitations import demote
 from tersely.masking.mask import Masker
 from tersely.masking.masked import Masked, assume_masked
+from tersely.text.decoding import decoded
 from tersely.text.tokens import O200K
 
 
@@ -25,11 +26,12 @@ def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = 
     The text is cleaned of hidden characters and its secrets are masked first. Nothing is stored and nothing is sent.
 
     Args:
-        text: A text, or a JSON-like value (dict, list, number, bool, None), which is read as JSON.
+        text: A text; bytes in UTF-8, UTF-16, UTF-32 or Windows-1252; or a JSON-like value (dict, list, number, bool,
+            None), which is read as JSON.
         mask: False leaves secrets in the text; hidden characters are removed nevertheless.
 
     Raises:
-        InputError: The budget is under 16 tokens, or the value is not JSON-like.
+        InputError: The budget is under 16 tokens, the bytes are not text, or the value is not JSON-like.
         MaskingFailed: The text could not be masked, so nothing of it is returned.
     """
     source = _as_text(text)
@@ -49,15 +51,17 @@ def condense(text: object, budget: int = 1000, focus: str = "", *, mask: bool = 
 
 
 def _as_text(source: object) -> str:
-    """Return a text as it is, and a JSON-like value as JSON with one value per line."""
+    """Return a text as it is, bytes decoded as the shell decodes files, a JSON-like value as JSON by line."""
     if isinstance(source, str):
         return source
+    if isinstance(source, bytes | bytearray | memoryview):
+        return decoded(bytes(source))
     try:
         return json.dumps(source, ensure_ascii=False, indent=1)
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
-            f"condense() takes a text or a JSON-like value (dict, list, number, bool, None), and this "
-            f"{type(source).__name__} is neither: {error}. Pass str(value), or json.dumps(value, default=str)."
+            f"condense() takes a text, bytes or a JSON-like value (dict, list, number, bool, None), and this "
+            f"{type(source).__name__} is none: {error}. Pass str(value), or json.dumps(value, default=str)."
         ) from error
 
 

@@ -98,5 +98,5 @@ def _broken(data: bytes, sample: bytes) -> str:
         return data.decode("cp1252", "replace")
     raise InputError(
         f"The input of {len(data):,} bytes is neither UTF-8 nor UTF-16 nor Windows-1252 text. "
-        "Convert it first, for example: iconv -f SHIFT_JIS -t UTF-8."
+        "Convert it first, with the name of its encoding: iconv -f ENCODING -t UTF-8."
     )
