@@ -10,6 +10,7 @@ that is larger than the remaining budget.
 """
 
 import heapq
+import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -230,10 +231,10 @@ def fitting_lines(text: str, tokens: int, tokenizer: Tokenizer) -> str:
 
 
 def _fitting_phrases(line: str, tokens: int, tokenizer: Tokenizer) -> str:
-    """Return the first phrases of `412 lines; INFO 400 ERROR 12; [status: 200 ×411; …]` that fit."""
-    phrases = line.split("; ")
-    for count in range(len(phrases) - 1, 0, -1):
-        text = f"{'; '.join(phrases[:count])}; {GAP}"
+    """Return the first phrases and counts of `412 lines; ERROR 12; [status: 200 ×411, 500 ×1]` that fit."""
+    cuts = [found.end() for found in re.finditer(r"[;,] ", line)]
+    for cut in reversed(cuts):
+        text = f"{line[:cut]}{GAP}"
         text += "]" if text.count("[") > text.count("]") else ""
         if tokenizer.count(text) <= tokens:
             return text
