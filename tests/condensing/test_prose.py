@@ -157,7 +157,7 @@ def test_the_speaker_who_is_asked_about_beats_another_who_says_the_same() -> Non
     )
     said = "The bridge needs new {} before the winter comes."
     talk = f"Ole: {said.format('lights')}\n{others}\nMia: {said.format('lamps')}\n{others}"
-    assert shown(talk, 18, "What did Mia say about the bridge?").startswith("Mia: The bridge")
+    assert shown(talk, 18, "What did Mia say about the bridge?").startswith("…\nMia: The bridge")
     assert shown(talk, 18, "What did Ole say about the bridge?").startswith("Ole: The bridge")
 
 

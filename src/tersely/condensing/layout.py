@@ -9,9 +9,12 @@ from tersely.condensing.units import GAP, Reading, Unit
 from tersely.text.long_lines import LongLines
 
 MARK_SHARE = 0.03
-"""Largest share of the budget for marks that state the size, the largest first; the others are a bare `…`."""
+"""Largest share of the budget for marks that state the size, the largest first; the others are a bare `…`.
 
-_SIZED_MARK_TOKENS = 5
+At least the largest gap states its size, however small the budget is.
+"""
+
+SIZED_MARK_TOKENS = 5
 _SHORTEST_PIECE = 100
 """Characters; units of one line with less are not pieces of a long line."""
 
@@ -32,7 +35,7 @@ class Gaps:
     ) -> None:
         self.units = units
         self.lines = lines
-        self.most = int(budget * MARK_SHARE / _SIZED_MARK_TOKENS) if budget >= 64 else -1
+        self.most = max(1, int(budget * MARK_SHARE / SIZED_MARK_TOKENS))
         self.blank: bytearray = _blank_lines(lines or (), blank) if before is None else before.blank
         self.seen: bytearray = bytearray(self.blank) if before is None else before.seen
         """Per line 0 if it is missing, 1 if it is shown or represented, 2 if it is blank and neither."""
@@ -61,7 +64,7 @@ class Gaps:
 
     def marks(self, reading: Reading, order: Sequence[int]) -> dict[int, str]:
         """Return the marks by the shown unit that follows the gap; the number of units is the end."""
-        if not order or self.most < 0:
+        if not order:
             return {}
         units = reading.units
         gaps: list[tuple[int, int]] = []
@@ -77,6 +80,12 @@ class Gaps:
         largest = gaps[: self.most] if is_ordered else ()
         sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in largest if hidden > 1}
         return {index: sized.get(index, GAP) for _, index in gaps}
+
+    def hides(self, units: Sequence[Unit]) -> bool:
+        """Whether lines are missing of all that these units are about, of which none is shown."""
+        if not units or self.lines is None:
+            return bool(units)
+        return 0 in self.seen[max(0, min(unit.first for unit in units) - 1) : max(unit.last for unit in units)]
 
     def between(self, before: Unit, after: Unit) -> bool:
         """Whether lines are missing between two units."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 from tersely.condensing.account import FoldedLines, runs_of
 from tersely.condensing.layout import Gaps, lay_out
-from tersely.condensing.units import HiddenValues, Reading, Unit
+from tersely.condensing.units import GAP, HiddenValues, Reading, Unit
 
 
 def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
@@ -48,6 +48,8 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
             if inside:
                 own = {index - base: text for index, text in changed.items() if index - base in inside}
                 parts.append(lay_out(reading, inside, own, gaps, base))
+            elif gaps.hides(reading.units) and parts[-1:] != [GAP]:
+                parts.append(GAP)
         return "\n".join(part for part in parts if part)
 
     decay = sum(reading.decay for reading in readings) / max(1, len(readings))
@@ -103,7 +105,8 @@ def put_title(reading: Reading, title: str, line: int) -> None:
         def layout(kept: set[int], changed: dict[int, str], gaps: Gaps) -> str:
             own = {at - size: text for at, text in changed.items() if at >= size}
             parts = [changed.get(index, above[index].text) for index in range(size) if index in kept]
-            parts.append(inner_layout({at - size for at in kept if at >= size}, own, gaps))
+            inside = inner_layout({at - size for at in kept if at >= size}, own, gaps)
+            parts.append(inside or (GAP if gaps.hides(reading.units[size:]) else ""))
             return "\n".join(part for part in parts if part)
 
         reading.layout = layout

@@ -18,7 +18,7 @@ from itertools import accumulate
 
 from tersely.condensing.account import Account, LineClasses, Place, bare, folded_runs
 from tersely.condensing.focus import Focus, scan
-from tersely.condensing.layout import Gaps, lay_out
+from tersely.condensing.layout import SIZED_MARK_TOKENS, Gaps, lay_out
 from tersely.condensing.units import GAP, Reading, Unit
 from tersely.text.tokens import O200K, Tokenizer
 
@@ -303,6 +303,8 @@ class _Packing:
             room = self.budget - self.tokenizer.count(self._layout())
         # A small reserve for marks and for the tokenization of joined lines; the refill uses what remains.
         air = min(room // 10, int(self.budget * _AIR_SHARE) + 2)
+        if self.reading.gaps:
+            air = max(air, min(room // 2, SIZED_MARK_TOKENS + GAP_TOKENS))
         self._spend(room - air, self._ranked())
         self._close_small_gaps()
         text = self._layout()
@@ -328,14 +330,25 @@ class _Packing:
             text, used = self._without_least(used)
         if not text and self.units:
             best = max(range(len(self.units)), key=lambda index: (self.units[index].score, -index))
-            text = shorten(self.units[best].text.strip(), self.budget, self.tokenizer, self.focus)
-            self.kept.add(best)
-            self.changed[best] = text
-            used = self.tokenizer.count(text)
+            text, used = self._best_alone(best)
         if used > self.budget:
             text = shorten(text, self.budget, self.tokenizer)
             used = self.tokenizer.count(text)
         return Packed(text, self.kept, used, {at: changed for at, changed in self.changed.items() if at in self.kept})
+
+    def _best_alone(self, best: int) -> tuple[str, int]:
+        """Show the beginning of the best unit: nothing else fits."""
+        self.kept.add(best)
+        whole = self.units[best].text.strip()
+        if self.reading.gaps and self.reading.layout is None:
+            for marks in (SIZED_MARK_TOKENS + 2 * GAP_TOKENS, SIZED_MARK_TOKENS + 4 * GAP_TOKENS):
+                self.changed[best] = shorten(whole, max(1, self.budget - marks), self.tokenizer, self.focus)
+                text = self._layout()
+                used = self.tokenizer.count(text)
+                if used <= self.budget:
+                    return text, used
+        text = self.changed[best] = shorten(whole, self.budget, self.tokenizer, self.focus)
+        return text, self.tokenizer.count(text)
 
     def _without_least(self, used: int) -> tuple[str, int]:
         """Remove the leaves with the lowest scores, as few as possible: the estimate was too low (rare)."""
@@ -528,7 +541,7 @@ class _Packing:
 
     def _close_small_gaps(self) -> None:
         """Show a single hidden unit where its mark would cost as much."""
-        if not self.reading.gaps or self.budget < 64:
+        if not self.reading.gaps:
             return
         units, kept = self.units, self.kept
         for index in sorted(kept):

@@ -252,6 +252,12 @@ REFILL_BELOW = 0.8
 
 LONGEST_REFILL = 2_000
 
+_MARK = re.compile(rf"(?:^| ){GAP}\d*$|\[{GAP} [\d,]+ |\[\d[\d,]* of \d", re.M)
+"""Signs that something is left out beside what is cut inside of a value."""
+
+_MARK_DIGITS = 4
+"""How often a mark may grow while room is made for it."""
+
 
 def _reserved(budget: int) -> int:
     """Return what of a budget is reserved for the list of omissions."""
@@ -285,11 +291,33 @@ def _packed(
             packed = pack(filled, budget, tokenizer, focus, lines, _reserved)
             account = packed.account(filled, lines)
     lost = account.summary()
+    if lost and not reserve and not _MARK.search(packed.text):
+        return _packed_with_mark(reading, lines, budget, tokenizer, focus, packed, account)
     if not reserve or not lost:
         return packed, account, ""
     _append(packed, absent.statement, whole, tokenizer)
     ending = _ending(lost, whole - packed.tokens - 1, tokenizer)
     return packed, account, ending if _append(packed, ending, whole, tokenizer) else ""
+
+
+def _packed_with_mark(
+    reading: Reading,
+    lines: Sequence[str],
+    budget: int,
+    tokenizer: Tokenizer,
+    focus: Focus,
+    packed: Packed,
+    account: Account,
+) -> tuple[Packed, Account, str]:
+    """Pack with room for `[… 297 of 300 lines]` at the end, of a text whose layout marks no gap."""
+    for spare in range(_MARK_DIGITS):
+        mark = f"[{GAP} {account.summary()[0].what}]"
+        if _append(packed, mark, budget, tokenizer):
+            return packed, account, mark
+        room = budget - tokenizer.count(f"\n{mark}") - spare
+        packed = pack(reading, room, tokenizer, focus, lines)
+        account = packed.account(reading, lines)
+    return packed, account, ""
 
 
 def _cost_of(absent: AbsentWords, budget: int, tokenizer: Tokenizer) -> int:

@@ -523,7 +523,7 @@ class _Sheet:
 
     def _marked(self, order: list[int], gaps: Gaps) -> set[int]:
         """Return the units (`len(self.units)` for the end) before which sentences or other lines are omitted."""
-        if gaps.most < 0 or not order:
+        if not order:
             return set()
         # In a text of several parts, the other parts mark their own gaps.
         alone = gaps.units is self.units
