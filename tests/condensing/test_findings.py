@@ -141,3 +141,14 @@ def test_letters_of_rules_are_severities_where_conventions_have_one_too() -> Non
     assert "1 error" in shown
     style = [f"oven.py:{row}:1: E501 line too long ({row} > 79 characters)" for row in range(80, 200)]
     assert "error" not in condense_structurally("\n".join([*style, "oven.py:9:1: W605 invalid escape"]), 300, "").text
+
+
+@pytest.mark.parametrize("budget", [100, 300, 900])
+def test_the_path_above_findings_is_a_line_that_is_shown(budget: int) -> None:
+    condensed = condense_structurally(ESLINT, budget)
+    lines, shown = ESLINT.split("\n"), condensed.text.split("\n")
+    lost = {lines[at - 1] for first, last in condensed.account.lost for at in range(first, last + 1)}
+    paths = [line for line in shown if line.startswith("/oven")]
+    assert paths
+    assert lost.isdisjoint(paths)
+    assert "…" not in shown[: shown.index(lines[0])], "nothing is missing before the first line"

@@ -90,6 +90,8 @@ class _Finding:
     """Where the message begins in the text."""
     whole: bool = False
     """The line is shown as it is, with its path."""
+    heading: int = -1
+    """The line above it that is its path; -1 if its own line begins with the path."""
     below: list[int] = field(default_factory=list)
 
     @property
@@ -133,14 +135,14 @@ _MAY_BE_PLACED = re.compile(r"[:(]\d")
 """In every line with a place."""
 
 
-def _parsed(line: str, at: int, path: str) -> _Finding | None:
+def _parsed(line: str, at: int, path: str, heading: int = -1) -> _Finding | None:
     whole = False
     found = _PLACED.match(line)
     if found is None or _ends_as_time(found["path"]) or "  " in found["path"]:
         found = _IN_PARENTHESES.match(line)
         whole = found is not None
     if found is not None:
-        path = found["path"]
+        path, heading = found["path"], -1
     elif path:
         found = _ROW.match(line)
     if found is None:
@@ -151,7 +153,7 @@ def _parsed(line: str, at: int, path: str) -> _Finding | None:
     if not whole and line[:1] in " \t":
         text = line.strip()
     text = text.rstrip()
-    return _Finding(path, text, at, severity, rule, max(0, len(text) - len(rest.rstrip()) + begin), whole)
+    return _Finding(path, text, at, severity, rule, max(0, len(text) - len(rest.rstrip()) + begin), whole, heading)
 
 
 def _ends_as_time(path: str) -> bool:
@@ -181,17 +183,18 @@ def _findings(lines: Sequence[str]) -> tuple[list[_Finding], list[int]]:
     findings: list[_Finding] = []
     others: list[int] = []
     path = ""
+    heading = -1
     is_open = False
     for at, line in enumerate(lines):
         if not line or line.isspace():
             is_open = False
             continue
-        found = _parsed(line[:LONGEST_LINE], at, path) if _MAY_BE_PLACED.search(line) else None
+        found = _parsed(line[:LONGEST_LINE], at, path, heading) if _MAY_BE_PLACED.search(line) else None
         if found is not None:
             findings.append(found)
             is_open = True
         elif _PATH_ALONE.match(line):
-            path = line.strip().rstrip(":")
+            path, heading = line.strip().rstrip(":"), at
             is_open = False
         elif is_open and line[:1] in " \t" and len(findings[-1].below) < MOST_BELOW:
             findings[-1].below.append(at)
@@ -287,7 +290,7 @@ def _units(
     found = scan(texts, focus)
     units: list[Unit] = []
     owner: int | None = None
-    path = ""
+    place = ("", -1)
     above = -1
     other = 0
     for index, each in enumerate(findings):
@@ -296,10 +299,10 @@ def _units(
             continue
         if each.whole:
             owner = None
-        elif each.path != path or owner is None:
+        elif (each.path, each.heading) != place or owner is None:
             owner = len(units)
-            units.append(Unit(each.path, each.at + 1, each.at, -1.0, count=0))
-        path = each.path
+            units.append(_heading(lines, each))
+        place = each.path, each.heading
         parent = above if each.is_note and above >= 0 else owner
         if not each.is_note:
             above = len(units)
@@ -314,7 +317,7 @@ def _units(
                 scores[index],
                 parent,
                 family=None if index in answers else each.sort,
-                prefix="" if each.whole else each.path,
+                prefix="" if each.whole or each.heading >= 0 else each.path,
             )
         )
         for below in each.below:
@@ -322,6 +325,13 @@ def _units(
             units.append(Unit(_cut(lines[below]), below + 1, below + 1, score, at))
     _add_others(units, others, texts, found.relevance, other, len(lines))
     return units
+
+
+def _heading(lines: Sequence[str], finding: _Finding) -> Unit:
+    """Return the path above a finding: a line of the text, or what the findings below it begin with."""
+    if finding.heading < 0:
+        return Unit(finding.path, finding.at + 1, finding.at, -1.0, count=0)
+    return Unit(_cut(lines[finding.heading][:LONGEST_LINE]), finding.heading + 1, finding.heading + 1, -1.0, count=0)
 
 
 def _add_others(
