@@ -29,8 +29,8 @@ _TIMES = re.compile(r"(.*?) ×(\d[\d,]*)(?:, |$)", re.S)
 _RANGE = re.compile(r"(-?\S+) – (-?\S+?)(?:, |$)")
 _POSITION = re.compile(r"\[(\d+)\]")
 """A value of a short list that all records have in the same length: `value[1]`."""
-_NAMES = ("key", "name", "k", "label", "tag", "attribute", "property", "field")
-_VALUES = ("value", "val", "v", "values")
+_NAMES = ("key", "name", "attribute", "property", "field")
+_VALUES = ("value", "values")
 _FILLED = re.compile(r"\S")
 LONG_VALUE = 320
 LONG_TEXT = 1_000

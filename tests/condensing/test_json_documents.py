@@ -1,6 +1,7 @@
 """JSON of any health: whole, cut, nested in strings, deep, printed by Python."""
 
 import json
+import re
 import time
 
 import pytest
@@ -238,3 +239,31 @@ def test_the_field_asked_for_is_shown_in_the_record_that_the_question_names() ->
     result = condense_structurally(text, 200, "Look up 00000007-7bc2-5efb and report its bounding box width.").text
     assert "00000007-7bc2-5efb" in result
     assert "Width: 0.207" in result
+
+
+def test_pairs_of_name_and_value_are_accounted_as_shown_in_part() -> None:
+    pairs = [{"name": f"n{at}", "value": at * 7 % 13} for at in range(400)]
+    condensed = condense_structurally(json.dumps(pairs, indent=1), 100)
+    shown = re.findall(r"\b(n\d+): (\d+)", condensed.text)
+    assert {"n0": "0", "n1": "7", "n2": "1"}.items() <= dict(shown).items()
+    partial = {at for first, last in condensed.account.partial for at in range(first, last + 1)}
+    for name, _ in shown:
+        at = 4 * int(name[1:]) + 3  # The line of the name; that of the value follows.
+        assert {at, at + 1} <= partial
+
+
+@pytest.mark.parametrize("value", [0, False, "", None])
+def test_a_pair_with_an_empty_value_is_shown_as_soon_as_others_are(value: object) -> None:
+    written = json.dumps(value)
+    pairs = [{"key": f"k{at}", "value": value if at % 2 else "x" * len(written)} for at in range(100)]
+    assert f"k1: {written}" in condense_structurally(json.dumps(pairs, indent=1), 100).text
+
+
+def test_only_a_name_beside_its_value_becomes_a_field() -> None:
+    for keys in (("k", "v"), ("label", "value"), ("name", "val")):
+        records = [dict(zip(keys, (f"x{at}", f"y{at}"), strict=True)) for at in range(300)]
+        shown = condense_structurally(json.dumps(records, indent=1), 100).text
+        assert "x0: y0" not in shown
+        assert f"{keys[1]}: y0" in shown or f"{keys[0]}: x0" in shown
+    numbered = [{"key": at, "value": f"y{at}"} for at in range(300)]
+    assert "0: y0" not in condense_structurally(json.dumps(numbered, indent=1), 100).text

@@ -147,7 +147,7 @@ def test_turns_of_a_chat_are_told_apart_however_they_are_written(turn: str) -> N
 
 def test_who_is_asked_about_speaks_first() -> None:
     text = shown(MEETING, 40, "What did Rita think about the slide?")
-    assert text.startswith("Rita: ") and "slide until next year" in text
+    assert text.startswith("…\nRita: ") and "slide until next year" in text
     assert "Tom:" not in text
 
 

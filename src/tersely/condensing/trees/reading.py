@@ -130,6 +130,9 @@ class TreeReading:
             unit = Unit(self.leaf_text(node) + ", ", line, last, self.scores[node], owner, family)
             if self.represented:
                 unit.represented_by = self.represented.get(node)
+            if node in tree.named and last > line and not self.by_line:
+                # Name and value are shown, without the words `name` and `value` on their lines.
+                unit.last, unit.shows = line, tuple((at, at) for at in range(line + 1, last + 1))
             return unit
         text = self.label(node)
         # A record that no line opens shows no line of its own, nor does the text as a whole.

@@ -15,7 +15,8 @@ LEAST_ROLES = 1.5
 _HEADINGS = frozenset(
     ("columns", "headers", "header", "fields", "columnnames", "colnames", "schema", "keys", "cols", "names")
 )
-_VALUE_KEYS = frozenset(("value", "val", "v", "values"))
+_PAIR_NAMES = frozenset(("name", "key", "attribute", "property", "field"))
+"""Keys of what names the value beside it; a short form such as `k` may be any letter."""
 
 
 def rewritten(tree: Tree) -> Tree:
@@ -190,17 +191,16 @@ def _name_columns(
 
 
 def _name_pairs(tree: Tree, children: list[list[int] | None], inside: list[int], dropped: bytearray) -> None:
-    """Turn `{"key": "port", "value": 80}` into the field `port`."""
+    """Turn `{"key": "port", "value": 80}` into the field `port`, unless the name is a number."""
     pairs: list[tuple[int, int, int, int]] = []
     for child in inside:
         leaves = children[child] or []
         if tree.kind[child] != OBJECT or not 2 <= len(leaves) <= 3:
             return
-        name = next((leaf for leaf in leaves if tree.key[leaf].lower() in NAME_KEYS and tree.kind[leaf] == LEAF), None)
-        value = next(
-            (leaf for leaf in leaves if tree.key[leaf].lower() in _VALUE_KEYS and tree.kind[leaf] == LEAF), None
-        )
-        if name is None or value is None or len(tree.value[name]) > 80:
+        plain = [leaf for leaf in leaves if tree.kind[leaf] == LEAF]
+        name = next((leaf for leaf in plain if tree.key[leaf].lower() in _PAIR_NAMES), None)
+        value = next((leaf for leaf in plain if tree.key[leaf].lower() in ("value", "values")), None)
+        if name is None or value is None or len(tree.value[name]) > 80 or number_of(tree.value[name]) is not None:
             return
         pairs.append((child, name, value, len(leaves)))
     for child, name, value, size in pairs:

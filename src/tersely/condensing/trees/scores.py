@@ -348,7 +348,8 @@ class LeafScorer:
                     scores[node] *= 0.3
                     continue
                 known.update(here)
-            if _NOISE.match(value) or (len(value) > 31 and _HASH_INSIDE.search(value)):
+            empty = _NOISE.match(value) and node not in self.tree.named  # A named value says something at 0, too.
+            if empty or (len(value) > 31 and _HASH_INSIDE.search(value)):
                 scores[node] *= 0.7 if self.focus.trouble or not self.found.relevance[node] else 1.0
                 continue
             if value in seen:
