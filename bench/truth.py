@@ -356,7 +356,8 @@ def wrong_matches(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
     for line in [*condensed.text.split("\n"), ""]:
         found = _SHARE_AT_END.search(line)
         if line[:1] == " " or (path and line.startswith(path) and found is None):
-            below += 1
+            times = _TIMES.search(line)
+            below += int(times[1].replace(",", "")) if times is not None else 1
         elif not _OWN_LINE.match(line) or found is not None:
             if said is not None and int(said[1].replace(",", "")) != below:
                 yield "rows counted otherwise than shown", f"{path} {said[0]} (shown: {below})"

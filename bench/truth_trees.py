@@ -32,6 +32,7 @@ _POSITION = re.compile(r"\[(\d+)\]")
 _NAMES = ("key", "name", "attribute", "property", "field")
 _VALUES = ("value", "values")
 _FILLED = re.compile(r"\S")
+_EQUAL = re.compile(r" ×\d+")
 LONG_VALUE = 320
 LONG_TEXT = 1_000
 MANY_LINES = 12
@@ -344,8 +345,9 @@ def _end_of(text: str, rest: str) -> int:
     if rest == text.rstrip():
         return len(rest)  # At the end of a line a blank is not shown.
     if rest.startswith(text):
-        after = rest[len(text) : len(text) + 2]
-        return len(text) if after in ("", ", ", ",", " [") else 0
+        times = _EQUAL.match(rest, len(text))  # Equal values that follow each other.
+        end = times.end() if times is not None else len(text)
+        return end if rest[end : end + 2] in ("", ", ", ",", " [") else 0
     if "  " in text or "\t" in text:
         flat = " ".join(text.split())
         return _end_of(flat, rest) if flat != text else 0

@@ -211,7 +211,7 @@ def _section(
     content = header + text
     # The tags inside of a page are no document of their own.
     known = kind if reader_of(kind).by_line or kind == "html" else ""
-    reading = read_any(content, focus, KEPT * budget, kind=known, titles=titles)
+    reading = read_any(content, focus, KEPT * budget, kind=known, titles=titles, in_section=True)
     totals = reading.totals() if reading.totals is not None else None
     if kind in ("json", "yaml") and totals is not None:
         if totals.count == part.records:
@@ -263,9 +263,13 @@ def _no_layout(*_: object) -> str:
 
 
 def _adds_up(section: _Section) -> bool:
-    """Whether the units of a section can stand among those of others: each one counts nothing, or counts templates."""
+    """Whether the units of a section can stand among those of others.
+
+    Each one counts nothing, counts templates, or counts the equal lines that follow it.
+    """
     reading = section.reading
-    return reading.layout is None and all(unit.repeated is not None or not unit.folded for unit in reading.units)
+    counts = (unit for unit in reading.units if unit.folded and not unit.equal)
+    return reading.layout is None and all(unit.repeated is not None for unit in counts)
 
 
 # ------------------------------------------------------------------ as one text

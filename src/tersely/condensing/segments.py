@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass, replace
 
 from tersely.condensing.detect import Reader, detect, kind_of, read_as, readers
+from tersely.condensing.equal_units import fold_equal
 from tersely.condensing.focus import Focus
 from tersely.condensing.merge import merge, moved, put_title
 from tersely.condensing.readers import logs, wrapped
@@ -43,7 +44,9 @@ class Part:
     """The line above that names the part; empty if there is none."""
 
 
-def read_any(text: str, focus: Focus, budget: int, *, kind: str = "", titles: bool = True) -> Reading:
+def read_any(
+    text: str, focus: Focus, budget: int, *, kind: str = "", titles: bool = True, in_section: bool = False
+) -> Reading:
     """Read a text of any kind, split into parts, as one reading.
 
     A section of a longer text is read as the `kind` of the whole, unless it has parts: where a section begins is
@@ -58,14 +61,15 @@ def read_any(text: str, focus: Focus, budget: int, *, kind: str = "", titles: bo
         return Reading("text", [])
     if kind and len(parts) == 1:
         parts = [replace(parts[0], kind=kind)]
-    readings = [_read_part(part, focus, budget) for part in parts]
+    readings = [_read_part(part, focus, budget, in_section=in_section) for part in parts]
     return readings[0] if len(readings) == 1 else merge(readings)
 
 
-def _read_part(part: Part, focus: Focus, budget: int) -> Reading:
+def _read_part(part: Part, focus: Focus, budget: int, *, in_section: bool) -> Reading:
     may_repeat = readers()[part.kind].may_repeat
     repeats = may_repeat and logs.mostly_repeats(part.text, part.kind)
     reading = read_as("log" if repeats else part.kind, part.text, focus, budget)
+    fold_equal(reading, part.text, in_section=in_section)
     reading.span = 1, part.text.count("\n") + (not part.text.endswith("\n"))
     if part.line > 1:
         moved(reading, lambda line: line + part.line - 1)

@@ -66,6 +66,8 @@ class Unit:
     """The beginning of the source line that an owner shows for this unit, e.g. a path that several lines share."""
     repeated: "RepeatedLine | None" = None
     """For a line that represents others: what is needed to count them over the sections of a longer text."""
+    equal: bool = False
+    """Whether the lines that it represents are all equal to its own."""
     whole: str = ""
     """For a row whose text omits the usual values: all of it, for when something else speaks for the row."""
     represented_by: "Unit | None" = None

@@ -592,7 +592,8 @@ def _text_within(blocks: list[Block], values: list[float], stretches: list[tuple
                 continue
             # A short block that begins like another is its teaser; a long one must be equal throughout.
             start = block.text[:80] if len(block.text) < 250 else block.text
-            if len(start) > 12 and start in seen:
+            follows_equal = kept[-1:] == [at - 1] and blocks[at - 1].text == block.text  # It is counted.
+            if len(start) > 12 and start in seen and not follows_equal:
                 continue
             seen.update((start, block.text[:80]))
             if prose_like and _is_stub(block, wide) and not _in_list(blocks, at, begin, end, wide):

@@ -17,14 +17,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, chain, combinations
+from itertools import accumulate, chain, combinations, groupby
 from typing import NamedTuple
 
 from tersely.condensing.detect import Reader, Sample, Signs
+from tersely.condensing.equal_units import FEWEST_EQUAL
 from tersely.condensing.focus import Focus, Found, scan, stem
 from tersely.condensing.layout import Gaps
 from tersely.condensing.readers.generic import read_stated
-from tersely.condensing.units import GAP, Reading, Unit
+from tersely.condensing.units import GAP, Reading, Unit, with_counts
 
 
 def _stems(text: str) -> frozenset[str]:
@@ -271,6 +272,8 @@ class Paragraph:
     """A score that overrides `score_sentences`."""
     aside: bool = False
     """Not part of the body: shown only if it answers the focus as well as the body does."""
+    equal: tuple[tuple[int, int], ...] = ()
+    """First and last line of each of the equal paragraphs that follow it, which it represents."""
 
 
 def looks_like_dialogue(lines: Sequence[str]) -> bool:
@@ -365,6 +368,7 @@ def reading_of(
     parts: list[Paragraph], focus: Focus, budget: int, kind: str = "prose", *, from_the_top: bool = False
 ) -> Reading:
     """Read paragraphs that are already separated; `from_the_top` if the text as a whole is requested."""
+    parts = _fold_equal(parts)
     texts: list[str] = []
     owners: list[Paragraph] = []
     above: list[Paragraph] = []
@@ -412,12 +416,26 @@ def reading_of(
         sheet.add_paragraph(
             part,
             [(number, texts[number], shown[number]) for number in range(begin, at) if number in shown],
+            at - 1,
             with_facts=facts,
         )
 
     # A page leaves out menus at any budget; facts also stand in tables and lists beside the text.
     filled = kind != "page" or facts
     return Reading(kind, sheet.units, gaps=False, layout=sheet.lay_out, filled=filled)
+
+
+def _fold_equal(parts: list[Paragraph]) -> list[Paragraph]:
+    """Let a paragraph represent the equal ones that follow it."""
+    kept: list[Paragraph] = []
+    for _, group in groupby(parts, key=lambda part: (part.text, part.label, part.heading)):
+        first, *others = group
+        if len(others) + 1 < FEWEST_EQUAL or first.heading:
+            kept += [first, *others]
+        else:
+            first.equal = tuple((part.first, part.last) for part in others)
+            kept.append(first)
+    return kept
 
 
 def _candidates(texts: list[str], scores: list[float], budget: int, gain: float) -> dict[int, float]:
@@ -463,7 +481,10 @@ class _Sheet:
         )
         self.headings.append((part.heading, at))
 
-    def add_paragraph(self, part: Paragraph, found: list[tuple[int, str, float]], *, with_facts: bool) -> None:
+    def add_paragraph(
+        self, part: Paragraph, found: list[tuple[int, str, float]], last: int, *, with_facts: bool
+    ) -> None:
+        """Add the sentences of a paragraph that may be shown; `last` is the number of its last one."""
         if not found:
             return
         if self.headings and self.headings[-1][0] == TABLE_HEAD and not part.text.startswith("|"):
@@ -474,7 +495,11 @@ class _Sheet:
             owner = self._add(Unit(part.label, part.first, part.first, 0.0, parent=owner, count=0), begin, -1)
         for number, text, score in found:
             family = _facts_of(text) if with_facts else None
-            self._add(Unit(text, part.first, part.last, score, parent=owner, family=family), begin, number)
+            at = self._add(Unit(text, part.first, part.last, score, parent=owner, family=family), begin, number)
+        if part.equal and found[-1][0] == last:
+            unit = self.units[at]
+            unit.count = len(part.equal) + 1
+            unit.text, unit.folded = with_counts(unit.text, unit.count), part.equal
 
     def _heading(self) -> int | None:
         return self.headings[-1][1] if self.headings else None

@@ -241,15 +241,16 @@ class TreeLayout:
         """Return how many of the elements of a list are shown, if not all: `[3 of 40] `."""
         tree = self.tree
         every = self.shape.children[node] or []
+        shown = sum(map(self.reading.times, children))
         if tree.kind[node] == LIST or node in self.shape.maps:
-            return f"[{len(children)} of {len(every)}] " if 0 < len(children) < len(every) else ""
+            return f"[{shown} of {len(every)}] " if 0 < shown < len(every) else ""
         if self.by_line or len(every) < _FEWEST_REPEATED or not children:
             return ""
         # Elements of XML are repeated keys.
         totals = Counter(tree.key[child] for child in every)
-        counts = Counter(tree.key[child] for child in children)
+        counts = Counter(tree.key[child] for child in children for _ in range(self.reading.times(child)))
         if len(totals) == 1:
-            return f"[{len(children)} of {len(every)}] " if len(children) < len(every) else ""
+            return f"[{shown} of {len(every)}] " if shown < len(every) else ""
         some = [key for key in counts if _FEWEST_REPEATED <= totals[key] > counts[key]]
         return "".join(f"[{counts[key]} of {totals[key]} {key}] " for key in some)
 
@@ -277,7 +278,8 @@ class TreeLayout:
 
     def _plain_list(self, node: int, depth: int, label: str, children: list[int]) -> None:
         total = len(self.shape.children[node] or ())
-        note = f" [{len(children)} of {total}]" if len(children) < total else ""
+        shown = sum(map(self.reading.times, children))
+        note = f" [{shown} of {total}]" if shown < total else ""
         values = (self.changed_text.get(child) or self.reading.leaf_text(child) for child in children)
         if self.by_line:
             self.lines.append((" " * depth + label).rstrip() + note)

@@ -10,9 +10,12 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 """
 
 import heapq
+import math
 from collections.abc import Hashable
+from itertools import groupby
 
 from tersely.condensing.account import ValuePlaces, runs_of
+from tersely.condensing.equal_units import FEWEST_EQUAL
 from tersely.condensing.focus import Focus
 from tersely.condensing.layout import Gaps
 from tersely.condensing.trees.counts import TreeCounts
@@ -21,13 +24,16 @@ from tersely.condensing.trees.ordinary_records import lower_ordinary, represente
 from tersely.condensing.trees.rewrite import rewritten
 from tersely.condensing.trees.scores import LeafScorer, without_figures
 from tersely.condensing.trees.shape import TreeShape
-from tersely.condensing.units import HiddenValues, Reading, Unit
+from tersely.condensing.units import HiddenValues, Reading, Unit, with_counts
 from tersely.condensing.value_places import value_places
 from tersely.shapes.tree import LEAF, LIST, OBJECT, TEXT, Tree
 
 MOST_UNITS = 30_000
 BY_LINE = frozenset(("yaml", "outline"))
 """Kinds with one value per line. What is shown of them are lines of the source, never several joined."""
+
+PER_DOUBLING = 0.05
+"""What a value gains for each time that the number of equal ones doubles that it represents."""
 
 
 def read_tree(tree: Tree, focus: Focus, budget: int, kind: str) -> Reading:
@@ -59,6 +65,9 @@ class TreeReading:
         """For each of them the leaves whose values it counts."""
         self.labelled = shape.labelled
         self.identifying = {leaf for leaves in shape.identity.values() for leaf in leaves}
+        self.equal = {} if self.by_line else self._equal_values()
+        """Values → those equal to them that follow them in the same owner; one with its count represents all."""
+        self.folded = {leaf for others in self.equal.values() for leaf in others}
         leaves = (
             node
             for node in range(len(tree))
@@ -81,9 +90,25 @@ class TreeReading:
             above = tree.parent[above]
         return -1, ""
 
+    def _equal_values(self) -> dict[int, list[int]]:
+        """Find equal values in a row that are most of their owner's; shorter runs would say nothing about places."""
+        tree, found = self.tree, dict[int, list[int]]()
+        for node, inside in enumerate(self.shape.children):
+            if inside is None or len(inside) < FEWEST_EQUAL or tree.kind[node] == TEXT:
+                continue
+            plain = [child for child in inside if tree.kind[child] == LEAF]
+            for _, run in groupby(plain, key=lambda child: (tree.key[child], tree.value[child])):
+                first, *others = run
+                if len(others) + 1 >= max(FEWEST_EQUAL, len(inside) / 2) and self.identifying.isdisjoint(
+                    (first, *others)
+                ):
+                    found[first] = others
+        return found
+
     def reading(self) -> Reading:
         tree, scores = self.tree, self.scores
-        chosen = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in self.identifying]
+        aside = self.identifying | self.folded
+        chosen = [node for node in range(len(tree)) if tree.kind[node] == LEAF and node not in aside]
         chosen += self.shape.identity  # A record is also chosen for its name.
         most = min(MOST_UNITS, 2_000 + 4 * self.budget)
         if len(chosen) > most:
@@ -130,6 +155,10 @@ class TreeReading:
             unit = Unit(self.leaf_text(node) + ", ", line, last, self.scores[node], owner, family)
             if self.represented:
                 unit.represented_by = self.represented.get(node)
+            if node in self.equal:
+                unit.count = self.times(node)
+                unit.score += PER_DOUBLING * math.log2(unit.count)
+                unit.folded = runs_of((tree.line[each], tree.line[each]) for each in self.equal[node])
             if node in tree.named and last > line and not self.by_line:
                 # Name and value are shown, without the words `name` and `value` on their lines.
                 unit.last, unit.shows = line, tuple((at, at) for at in range(line + 1, last + 1))
@@ -184,6 +213,13 @@ class TreeReading:
         return f"{key}: " if key else ""
 
     def leaf_text(self, node: int) -> str:
+        return with_counts(self._leaf_text(node), self.times(node))
+
+    def times(self, node: int) -> int:
+        """Return how many equal values a node represents."""
+        return 1 + len(self.equal.get(node, ()))
+
+    def _leaf_text(self, node: int) -> str:
         tree = self.tree
         value = tree.value[node]
         if "\n" in value and not self.by_line:
@@ -244,6 +280,7 @@ class TreeReading:
         for node in list(shown):
             shown.update(self.shape.identity.get(node, ()))
         written = set(shown)
+        shown.update(other for node in written for other in self.equal.get(node, ()))
         for index in kept:
             if index >= own:
                 shown.update(self.counted[index - own])
