@@ -17,6 +17,7 @@ order; a parent precedes its children.
 Knows nothing of kinds, questions and budgets.
 """
 
+import heapq
 import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,19 @@ def with_counts(text: str, count: int, also: Sequence[tuple[str, int]] = (), tim
     if also:
         text += f" (also {', '.join(f'{word} ×{often}' if often > 1 else word for word, often in also)})"
     return f"{text} [{times}]" if times else text
+
+
+def best_with_owners(scores: Sequence[float], parents: Sequence[int], most: int) -> list[int]:
+    """Return the places of the best so many lines and of their owners, in order; a parent of -1 is none."""
+    if len(scores) <= most:
+        return list(range(len(scores)))
+    kept = set(heapq.nsmallest(most, range(len(scores)), key=lambda at: (-scores[at], at)))
+    for at in list(kept):
+        parent = parents[at]
+        while parent >= 0 and parent not in kept:
+            kept.add(parent)
+            parent = parents[parent]
+    return sorted(kept)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ plain words finds the setting that it describes. A commented-out directive is a 
 Without a question the active directives are shown and the comments are left out.
 """
 
-import heapq
 import re
 from dataclasses import dataclass
 
@@ -15,7 +14,7 @@ from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import MOST_UNITS
 from tersely.condensing.readers.source_code import begins_statement
-from tersely.condensing.units import Reading, Unit
+from tersely.condensing.units import Reading, Unit, best_with_owners
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
@@ -292,16 +291,8 @@ def _add(lines: list[_Line], number: int, raw: str, sort: str, around: list[int]
 
 
 def _units(lines: list[_Line], scores: list[float], budget: int) -> list[Unit]:
-    chosen = list(range(len(lines)))
     most = min(MOST_UNITS, 2_000 + 4 * budget)
-    if len(lines) > most:
-        kept = set(heapq.nsmallest(most, chosen, key=lambda at: (-scores[at], at)))
-        for at in list(kept):
-            parent = lines[at].parent
-            while parent >= 0 and parent not in kept:
-                kept.add(parent)
-                parent = lines[parent].parent
-        chosen = sorted(kept)
+    chosen = best_with_owners(scores, [one.parent for one in lines], most)
     place = {at: index for index, at in enumerate(chosen)}
     return [
         Unit(

@@ -4,7 +4,6 @@ An option is scored by all of its text, so that a question in plain words finds 
 shown with every paragraph that is shown, below the heading of its section. Lines stay as they are.
 """
 
-import heapq
 import re
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from tersely.condensing.detect import Reader, Sample, Signs
 from tersely.condensing.features import near_features
 from tersely.condensing.focus import Focus, scan
 from tersely.condensing.readers.generic import MOST_UNITS
-from tersely.condensing.units import Reading, Unit
+from tersely.condensing.units import Reading, Unit, best_with_owners
 from tersely.condensing.weights import WEIGHTS
 from tersely.shapes.pieces import LONGEST_LINE, pieces_of
 
@@ -166,16 +165,8 @@ def _relevance_of_records(paragraphs: list[_Paragraph], focus: Focus) -> tuple[l
 
 
 def _units(paragraphs: list[_Paragraph], scores: list[float], budget: int) -> list[Unit]:
-    chosen = list(range(len(paragraphs)))
     most = min(MOST_UNITS, 2_000 + 4 * budget)
-    if len(paragraphs) > most:
-        kept = set(heapq.nsmallest(most, chosen, key=lambda at: (-scores[at], at)))
-        for at in list(kept):
-            parent = paragraphs[at].parent
-            while parent >= 0 and parent not in kept:
-                kept.add(parent)
-                parent = paragraphs[parent].parent
-        chosen = sorted(kept)
+    chosen = best_with_owners(scores, [one.parent for one in paragraphs], most)
     place = {at: index for index, at in enumerate(chosen)}
     return [
         Unit(
