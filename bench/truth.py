@@ -8,8 +8,8 @@
 
 Each class of statement is recomputed from the source alone: the account, gaps and their sizes, counts, time ranges,
 days of times, quoted lines and their order, outcomes of tests, values of JSON and XML at their paths and the counts of
-them, the use of the budget. What is derived from the account (the closing line, notes of gateway and hooks,
-`--explain`, marks of the dashboard) is compared with it.
+them, equal lines, marks at small budgets, the use of the budget. What is derived from the account (the closing line,
+notes of gateway and hooks, `--explain`, marks of the dashboard) is compared with it.
 Longer texts are checked once more, read in sections as very long ones are, and texts of many thousand lines beside
 those of the yardstick and the generator. Exits with an error if one is wrong. The yardstick is in a folder `shared`
 beside the repository; if it is missing, the command says so and uses the other texts only.
@@ -25,7 +25,7 @@ from html import unescape
 from itertools import chain, islice
 from pathlib import Path
 
-from bench import truth_trees, truth_views
+from bench import truth_marks, truth_trees, truth_views
 from bench.arguments import parser
 from bench.condense import find_yardstick
 from bench.generator.cases import all_shapes, draw
@@ -48,6 +48,8 @@ OWN_QUESTIONS = ("", "Which of them failed, and why?", "How do I book a ferry to
 SECTIONS = 4
 LEAST_IN_SECTIONS = 12_000
 """Characters; shorter texts are checked as a whole only."""
+SHORTEST_LOST = 4
+"""Letters and digits; what is shown of a shorter line may be any other."""
 LEAST_LOST = 400
 """Characters; less than this may be lost although there is room, because each line would be cut."""
 
@@ -138,6 +140,11 @@ def generated_texts() -> Iterator[Text]:
         yield Text(f"generated/{case.id}", case.text, case.focus)
 
 
+def repeating_texts() -> Iterator[Text]:
+    for name, text in truth_marks.repeating_texts():
+        yield Text(f"repeating/{name}", text, "")
+
+
 def texts_of_many_lines() -> Iterator[Text]:
     for at, (name, text) in enumerate(long_texts()):
         yield Text(f"long/{name}", text, "" if at % 2 else "Which of them failed, and why?")
@@ -173,6 +180,8 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
         wrong_blob_sizes(condensed, text.text),
         wrong_absences(without_quoted_marks(condensed, lines), lines),
     ]
+    if budget == BUDGETS[0]:
+        checks.append(truth_marks.texts_without_marks(text.text, text.focus, text.section))
     for said, about in _by_part(without_quoted_marks(condensed, lines), lines):
         checks += [
             wrong_counts(said, about),
@@ -186,6 +195,7 @@ def findings_in(text: Text, budget: int) -> Iterator[Finding]:
             wrong_gap_sizes(said, about),
             unknown_lines(said, about),
             repeated_lines(said, about),
+            truth_marks.unfolded_lines(said, about),
             wrong_values(said, "\n".join(about)),
         ]
     for check in checks:
@@ -238,7 +248,7 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
             yield "said to be shown and is not", lines[at - 1]
     for at in _numbers(account.lost):
         own = _bare(lines[at - 1])
-        if len(own) >= 8 and times[own] == 1 and whole[own]:
+        if len(own) >= SHORTEST_LOST and times[own] == 1 and whole[own]:
             yield "said to be lost and is shown", lines[at - 1]
 
 
@@ -608,7 +618,8 @@ def main() -> None:
     options.add_argument("--show", type=int, default=1, metavar="N", help="examples of each class")
     chosen = options.parse_args()
     every = 60 if chosen.smoke else 1
-    whole = [*texts_below(chosen.files)] if chosen.files else [*yardstick_texts(), *generated_texts()]
+    own = chain(repeating_texts(), yardstick_texts(), generated_texts())
+    whole = list(texts_below(chosen.files) if chosen.files else own)
     others = [] if chosen.files else texts_of_many_lines()
     named = (text for text in chain(whole, in_sections(whole), others) if chosen.only in text.name)
     checked = 0

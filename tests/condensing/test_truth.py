@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from bench import truth, truth_trees
+from bench import truth, truth_marks, truth_trees
 from tersely import condense
-from tersely.condensing.account import LineClasses
+from tersely.condensing.account import Account, LineClasses
 from tersely.condensing.detect import kind_of
 from tersely.condensing.focus import Focus
 from tersely.condensing.pack import shorten
@@ -405,3 +405,29 @@ def test_keys_whose_colons_are_below_each_other_are_fields_of_one_record() -> No
     shown = [" ".join(line.split()) for line in condensed.split("\n")]
     at = shown.index("File: /etc/file-31")
     assert shown.index("Owner: user-1", at) <= at + 4
+
+
+@pytest.mark.parametrize("name", [name for name, _ in truth_marks.repeating_texts()])
+def test_repetition_headings_and_pairs_are_accounted_as_they_are_shown(name: str) -> None:
+    text = truth.Text(name, dict(truth_marks.repeating_texts())[name], "")
+    assert [finding for budget in truth.BUDGETS for finding in truth.findings_in(text, budget)] == []
+
+
+def test_the_search_finds_missing_marks_and_equal_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{'same line' if at % 9 else 'other line'} here" for at in range(90)]
+    lost = Account(shown=((1, 4),), lost=((5, 90),), total=90)
+    plain = replace(condense_structurally("\n".join(lines), 300), text="\n".join(lines[:4]), kind="text", account=lost)
+    assert list(truth_marks.unfolded_lines(plain, lines))
+    assert list(truth_marks.unfolded_lines(replace(plain, text="same line here ×80"), lines)) == []
+    unmarked = replace(plain, lost=lost.summary(), tokens_after=12)
+    monkeypatch.setattr(truth_marks, "condense_structurally", lambda *_, **__: unmarked)
+    assert len(list(truth_marks.texts_without_marks("\n".join(lines), "", 0))) == len(truth_marks.SMALL_BUDGETS)
+    monkeypatch.setattr(
+        truth_marks, "condense_structurally", lambda *_, **__: replace(unmarked, text="a\n[… 86 lines]")
+    )
+    assert list(truth_marks.texts_without_marks("\n".join(lines), "", 0)) == []
+    short = ["app/m.js", "x", *lines]
+    shown = Account(shown=((2, 92),), lost=((1, 1),), total=92)
+    assert ("said to be lost and is shown", short[0]) in truth.wrong_account(
+        replace(plain, text="\n".join(short), account=shown), short
+    )
