@@ -41,6 +41,9 @@ def fold_equal(reading: Reading, text: str, *, in_section: bool = False) -> None
     if reading.layout is not None or reading.numbered or reading.kind in COUNTED_OTHERWISE:
         return
     units = reading.units
+    texts = {_NUMBER.sub("", unit.text, 1) if reading.kind == "grep" else unit.text for unit in units}
+    if len(texts) > len(units) + 1 - FEWEST_EQUAL:
+        return
     found = list(_runs(reading, text.split("\n")))
     folded = [run for _, run in found if len(run) >= FEWEST_EQUAL]
     if reading.kind == "text" and not in_section:

@@ -81,11 +81,12 @@ class Gaps:
         sized = {index: f"[{GAP} {hidden:,} lines]" for hidden, index in largest if hidden > 1}
         return {index: sized.get(index, GAP) for _, index in gaps}
 
-    def hides(self, units: Sequence[Unit]) -> bool:
-        """Whether lines are missing of all that these units are about, of which none is shown."""
-        if not units or self.lines is None:
-            return bool(units)
-        return 0 in self.seen[max(0, min(unit.first for unit in units) - 1) : max(unit.last for unit in units)]
+    def hides(self, reading: Reading) -> bool:
+        """Whether lines are missing of what was read, of which no unit is shown."""
+        if self.lines is None or not reading.units:
+            return bool(reading.units)
+        first, last = reading.span or (reading.units[0].first, reading.units[-1].last)
+        return 0 in self.seen[max(0, first - 1) : last]
 
     def between(self, before: Unit, after: Unit) -> bool:
         """Whether lines are missing between two units."""

@@ -48,7 +48,7 @@ def merge(readings: list[Reading], kind: str = "mixed") -> Reading:
             if inside:
                 own = {index - base: text for index, text in changed.items() if index - base in inside}
                 parts.append(lay_out(reading, inside, own, gaps, base))
-            elif gaps.hides(reading.units) and parts[-1:] != [GAP]:
+            elif gaps.hides(reading) and parts[-1:] != [GAP]:
                 parts.append(GAP)
         return "\n".join(part for part in parts if part)
 
@@ -106,7 +106,7 @@ def put_title(reading: Reading, title: str, line: int) -> None:
             own = {at - size: text for at, text in changed.items() if at >= size}
             parts = [changed.get(index, above[index].text) for index in range(size) if index in kept]
             inside = inner_layout({at - size for at in kept if at >= size}, own, gaps)
-            parts.append(inside or (GAP if gaps.hides(reading.units[size:]) else ""))
+            parts.append(inside or (GAP if gaps.hides(reading) else ""))
             return "\n".join(part for part in parts if part)
 
         reading.layout = layout

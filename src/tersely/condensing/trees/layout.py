@@ -89,8 +89,8 @@ class TreeLayout:
             else:
                 self._owner(node, depth, path)
         self._flush()
-        if self.gaps is not None and self.lines:
-            self._mark_gap(max(max(self.tree.line), max(self.tree.ends.values(), default=0)) + 1, 0)
+        if self.by_line and self.lines:
+            self._mark_gap(self.reading.last_line + 1, 0)
         return "\n".join(self.lines)
 
     def _flush(self) -> None:

@@ -12,7 +12,7 @@ Knows nothing of the formats; a reader that has built a tree calls `read_tree`.
 import heapq
 import math
 from collections.abc import Hashable
-from itertools import groupby
+from itertools import chain, groupby
 
 from tersely.condensing.account import ValuePlaces, runs_of
 from tersely.condensing.equal_units import FEWEST_EQUAL
@@ -52,6 +52,7 @@ class TreeReading:
         self.scores = scores = worth.scores()
         self.winning = worth.winning
         self.by_line = kind in BY_LINE
+        self.last_line = max(chain(tree.line, tree.ends.values()), default=0)
         self.fields = TreeCounts(tree, shape, worth)
         counts = self.fields.units()
         ordinary = lower_ordinary(tree, shape, worth, scores)
