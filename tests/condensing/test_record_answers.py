@@ -185,7 +185,7 @@ def test_values_are_condensed_like_their_json() -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [{"at": object()}, {1, 2}, b"bytes", {("a", "b"): 1}], ids=["object", "set", "bytes", "pair"]
+    "value", [{"at": object()}, {1, 2}, {"at": b"bytes"}, {("a", "b"): 1}], ids=["object", "set", "bytes", "pair"]
 )
 def test_other_values_are_refused_with_advice(value: object) -> None:
     with pytest.raises(InputError, match="default=str"):
