@@ -218,3 +218,20 @@ def test_hostile_texts_are_read_in_time() -> None:
     for text in ("." * 300_000, "ok " * 100_000, ("... " * 400 + "\n") * 500, "test a ... ok\n" * 100_000):
         test_runs.detect(text)
         test_runs.read(text, Focus.parse("a"), 100)
+
+
+def test_the_statement_that_failed_and_its_place_come_before_the_rest_of_a_test() -> None:
+    sections = "".join(
+        f"{f' test_thing_{at} ':_^80}\n\n    def test_thing_{at}():\n        data = {{'a': {at}}}\n"
+        f"        value = data['a'] + 1\n>       assert value == {at * 7}\nE       assert {at + 1} == {at * 7}\n\n"
+        f"test_d.py:{5 * at + 5}: AssertionError\n"
+        for at in range(12)
+    )
+    listed = "".join(f"FAILED test_d.py::test_thing_{at} - assert {at + 1} == {at * 7}\n" for at in range(12))
+    text = (
+        f"{' test session starts ':=^80}\ncollected 13 items\n\ntest_d.py FFFFFFFFFFFF.\n\n{' FAILURES ':=^80}\n{sections}"
+        f"{' short test summary info ':=^80}\n{listed}{' 12 failed, 1 passed in 0.12s ':=^80}\n"
+    )
+    lines = condense_structurally(text, 400).text.split("\n")
+    assert ">       assert value == 0" in lines and "test_d.py:5: AssertionError" in lines
+    assert not any("data = " in line for line in lines)

@@ -162,7 +162,7 @@ _TABLE = {
     "test_run": Weights(
         severity=0.1,
         severity_asked=0.3,
-        roles={"pinned": PINNED, "outcome": 1.0, "in a failure": 0.6, "library": 0.12, "other": 0.1},
+        roles={"pinned": PINNED, "outcome": 1.0, "telling": 0.9, "in a failure": 0.6, "library": 0.12, "other": 0.1},
     ),
     "tree": Weights(nearness=1.0, severity=0.15, severity_asked=0.4),
 }

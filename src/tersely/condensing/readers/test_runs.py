@@ -195,6 +195,8 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
     pinned, unnamed, named = _pinned(lines, roles, failures, names, repeated, budget)
     titles = _titles(lines, roles, chosen, found)
     owner_of = {at: failure.opening for failure in failures for at in failure.lines}
+    telling = {at for failure in failures for at in (*failure.messages, *failure.frames)}
+    telling.update(at for at in owner_of if lines[at].startswith(">"))  # The statement that failed.
     asks_skipped = any(term.text.startswith("skip") for term in focus.terms)
     place: dict[int, int] = {}
     units = _counts(roles)
@@ -213,6 +215,7 @@ def read(text: str, focus: Focus, budget: int) -> Reading | None:
             score = _score(
                 role, found, index, focus, in_section=at in owner_of, failing=bool(failures), library=library
             ) + (titles[index] if at not in owner_of else 0.0)
+            score = max(score, WEIGHTS["test_run"].roles["telling"]) if at in telling else score
         if at in pinned:
             score = WEIGHTS["test_run"].roles["pinned"] + pinned[at]
         place[at] = len(units)
