@@ -462,3 +462,24 @@ def test_a_head_that_is_too_long_is_cut_between_its_statements_and_says_first_wh
     assert "[status: 500 ×1, 200 ×899" in head
     shortest = condense_structurally(text, 100, "how many requests have status 500?").text.split("\n")[0]
     assert shortest.count("[") == shortest.count("]") and not shortest.endswith(": …")
+
+
+def access_log(failing: Callable[[int], bool], path: str = "/cart") -> str:
+    return "\n".join(
+        f'10.1.{at % 7}.{at % 200} - - [18/Nov/2026:10:{at // 60:02d}:{at % 60:02d} +0000] "GET '
+        f'{path if failing(at) else ("/", "/cart", "/items")[at % 3]} HTTP/1.1" {502 if failing(at) else 200} {at * 37} "-" "curl/8"'
+        for at in range(1_200)
+    )
+
+
+@pytest.mark.parametrize("path", ["/cart", "/checkout"])
+def test_failed_requests_are_counted_apart_from_those_that_succeeded(path: str) -> None:
+    condensed = condense_structurally(access_log(lambda at: at % 100 == 3, path), 300)
+    assert condensed.kind == "log" and not condensed.account.lost
+    failed = [line for line in condensed.text.split("\n") if " 502 " in line and "×12" in line]
+    assert len(failed) == 1 and path in failed[0]
+    assert not any("×1200" in line or f"{path} ×12" in line for line in condensed.text.split("\n"))
+
+
+def test_an_access_log_whose_lines_have_equal_many_words_is_no_table() -> None:
+    assert condense_structurally(access_log(lambda at: False), 300).kind == "log"

@@ -81,6 +81,8 @@ _MOST_TIMES = 2_000
 """Lines whose times are read one by one if they do not stand in the same place."""
 _LONGEST_FRACTION = 10
 """Characters between the seconds of a time and its zone."""
+_STATUS = re.compile(r"(?:\bHTTP/[\d.]+\"? |\b(?:status|code)(?:_code)?\"?[=: ]{1,2}\"?)([1-5]\d\d)\b", re.I)
+"""The status of a response of HTTP."""
 _TIMELY = re.compile(r"\b(?:slow|fast|quick|long|latency|took|duration|delay|time)", re.I)
 
 
@@ -105,6 +107,8 @@ class _Template:
     """Words that absorbed templates have in place of one of these."""
     also_count: int = 0
     """Number of lines in the absorbed templates."""
+    status: str = ""
+    """Of requests that failed: the status of their responses."""
     name: tuple[str, str, str] = ("", "", "")
     """What its lines have in common: the text without values, the level, and which of several logs it is from."""
     words: list[str] = field(default_factory=list)
@@ -395,7 +399,7 @@ class _Reader:
         """Characters for one requested line: about half of the budget."""
         self.traces = stack.find(log.lines, log.text)
         self.times = _Times(log)
-        self.templates = self._with_hits(self._templates())
+        self.templates = self._with_hits(self._by_status(self._templates()))
         self.bad_is_usual = self._bad_is_usual()
         self.families = self._families()
         self.unusual = focus.unusual
@@ -437,6 +441,25 @@ class _Reader:
                 template.members.sort()
         return list(merged.values())
 
+    def _by_status(self, templates: list[_Template]) -> list[_Template]:
+        """Separate requests that failed from those that are equal to them up to values: no failure is folded away."""
+        divided: list[_Template] = []
+        for template in templates:
+            if template.coarse or not _STATUS.search(template.parts.shown):
+                divided.append(template)
+                continue
+            groups: dict[str, list[int]] = {}
+            for at in template.members:
+                found = _STATUS.search(self.log.lines[at])
+                status = found[1] if found else ""
+                groups.setdefault(status if status[:1] in ("4", "5") else "", []).append(at)
+            text, level, source = template.name
+            for status, members in groups.items():
+                parts = template.parts if members[0] == template.shown else self.log.parts(members[0])
+                name = text, level, f"{source}\t{status}" if status else source
+                divided.append(_Template(members, members[0], parts, status=status, name=name, words=template.words))
+        return divided
+
     def _with_hits(self, templates: list[_Template]) -> list[_Template]:
         """Separate the lines with terms of the focus that a template does not show: values, and other omitted parts.
 
@@ -465,7 +488,11 @@ class _Reader:
             else:
                 if others:
                     parts = template.parts if others[0] == template.shown else self.log.parts(others[0])
-                    divided.append(_Template(others, others[0], parts, name=template.name, words=template.words))
+                    divided.append(
+                        _Template(
+                            others, others[0], parts, status=template.status, name=template.name, words=template.words
+                        )
+                    )
                 for has, hits in groups.items():
                     text, level, source = template.name
                     name = text, level, "\t".join([source, *(terms[index].text for index in sorted(has))])
@@ -614,6 +641,7 @@ class _Reader:
             or len(template.words) < 5
             or template.hits
             or leader.hits
+            or template.status != leader.status
             or template.coarse
             or leader.coarse
         ):
@@ -1096,6 +1124,14 @@ _TAGGED = re.compile(r"[\w.-]{2,20} (?:warn(?:ing)?|error|err!|info|notice|http|
 """A program's name and a level before each message, as package managers write them."""
 
 
+_ACCESS = re.compile(r"(?:\S+ ){1,4}\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d[ \]]")
+"""The common log format of web servers; where all requests look alike, it has as many words in each line as a table."""
+
+
+def _is_of_requests(sample: Sample) -> bool:
+    return sample.share(_ACCESS) >= 0.7
+
+
 def _is_tagged(sample: Sample) -> bool:
     return sample.share(_TAGGED) >= 0.7
 
@@ -1133,6 +1169,7 @@ READER = Reader(
     "log",
     Signs(
         (0.92, _is_tagged),
+        (0.9, _is_of_requests),
         (0.68, _is_log),
         (0.65, _has_times_inside),
         (0.64, _has_frames),
