@@ -178,6 +178,7 @@ bench-condense: .venv-bench/.ready ## The structural condenser on the yardstick 
 	@$(BENCH)/python -m bench.truth
 	@$(BENCH)/python -m bench.conclusions
 	@$(BENCH)/python -m bench.linearity
+	@$(BENCH)/python -m bench.larger_budgets
 
 .PHONY: figures
 figures: .venv-bench/.ready .venv/.ready ## Record benchmarks of this commit in docs/figures and draw them (ONLY="condense hooks": these)

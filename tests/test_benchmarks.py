@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
     "generate": (),
     "hooks": (),
     "investigations": ("--store", "sqlite"),
+    "larger_budgets": (),
     "linearity": ("--only", "log,diff,open brackets"),
     "map_reduce": (),
     "masking": (),
@@ -52,7 +53,7 @@ BENCHMARKS: dict[str, tuple[str, ...]] = {
 """By module, with the arguments that keep the run small."""
 
 STARTS_SERVICES = {"busy", "gateway", "gateway_walkthrough", "investigations", "research", "scale", "summaries"}
-READS_MANY_TEXTS = {"commands", "condense", "masking_stability", "truth"}
+READS_MANY_TEXTS = {"commands", "condense", "larger_budgets", "masking_stability", "truth"}
 
 PARTS_OF_BENCHMARKS = {
     "gateway_chatty",
