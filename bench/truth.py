@@ -240,7 +240,7 @@ def wrong_account(condensed: Condensed, lines: list[str]) -> Iterator[tuple[str,
     by_path = condensed.kind in GROUPED
     if condensed.kind in ("html", "page"):
         lines = [unescape(_TAG.sub(" ", line)) for line in lines]  # What a browser shows of a line.
-    whole = Counter(map(_bare, condensed.text.split("\n")))
+    whole = Counter(_bare(line) for line in condensed.text.split("\n") if "…" not in line)
     times = Counter(map(_bare, lines))
     for at in _numbers(account.shown):
         shown = _PATH.sub("", lines[at - 1]) if by_path else lines[at - 1]

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 import yaml
 
 _SHARE = re.compile(r"\[(\d[\d,]*) of (\d[\d,]*)\](?: |$)")
-_OWNER_NAME = re.compile(r"\[[^\[\]]{1,120}\] ")
+_OWNER_NAME = re.compile(r"\[[^\[\]]{1,120}\](?: |$)")
 _SERIES = re.compile(
     r"(\d+) values, first (\S+?)(?: @\S+)?, last (\S+?)(?: @\S+)?, min (\S+?)(?: @\S+)?, max (\S+?)(?: @|,|$)"
 )

@@ -47,6 +47,7 @@ def test_names_and_subjects_that_no_line_contains_are_stated(question: str, stat
         "which requests were rejected?",
         "which file could not be opened?",  # The answer need not say that it is a file.
         "the largest value over 900 ms since 14:00",
+        "Give me an overview; what should I look at first?",
         "is single sign-on used for orders?",
         "a-1, b-2, c-3, d-4 and e-5",  # A list of what is missing would be longer than the answer.
     ],

@@ -419,7 +419,10 @@ def _sought(focus: Focus) -> Iterator[SoughtWord]:
     roots = {term.text for term in focus.terms if term.kind == "word" and term.weight >= _WEIGHTS["word"]}
     answers = {word.lower() for word in _ASKED_KIND.findall(focus.text)}
     words: list[str] = []
-    for match in _WORD.finditer(_MEASURE.sub(" ", _QUOTED.sub(" ", focus.text))):
+    asked = _QUOTED.sub(" ", focus.text)
+    for intent in (_MEASURE, _UNUSUAL, _UP, _DOWN):
+        asked = intent.sub(" ", asked)
+    for match in _WORD.finditer(asked):
         word = _word_of(match)
         low = word.lower()
         if _TROUBLE.search(low) or low.endswith(("ed", "ing")):

@@ -87,6 +87,8 @@ class TreeCounts:
             owner = self.shape.record_path(path)
             if owner < 0 or self.records[owner] < FEWEST or self.shape.path_key[path] in ("[]", ""):
                 continue
+            if self.shape.path_key[path][:1] == "[" and self.shape.path_parent[path] == owner:
+                continue  # The records are lists in lists, and have no name.
             values = [self.tree.value[node] for node in nodes]
             nested = self.records[path] - len(nodes)
             absent = max(0, self.records[owner] - len(nodes) - nested)
